@@ -1,0 +1,33 @@
+-- name: Confirm :execrows
+-- Fenced: one row if this claim still holds the key, none if it was overtaken or given back.
+UPDATE firsttime_keys
+SET confirmed_at = GREATEST(clock_timestamp(), COALESCE(confirmed_at + interval '1 microsecond', clock_timestamp())),
+    state        = 'CONFIRMED'
+WHERE scope = sqlc.arg(scope)
+  AND message_id = sqlc.arg(message_id)
+  AND claimed_by = sqlc.arg(claimed_by);
+
+-- name: ConfirmKey :execrows
+-- Records the fact whoever holds the key: a claim that somebody else still holds on it is lost.
+UPDATE firsttime_keys
+SET claimed_by   = CASE WHEN state = 'CONFIRMED' THEN claimed_by ELSE sqlc.arg(claimed_by) END,
+    confirmed_at = GREATEST(clock_timestamp(), COALESCE(confirmed_at + interval '1 microsecond', clock_timestamp())),
+    state        = 'CONFIRMED'
+WHERE scope = sqlc.arg(scope)
+  AND message_id = sqlc.arg(message_id);
+
+-- name: InsertConfirmed :execrows
+-- Records the fact for a key that has no row. No row means taken.
+INSERT INTO firsttime_keys (scope, message_id, state, claimed_by, attempts, recorded_at, leased_until, confirmed_at, expires_at)
+VALUES (
+    sqlc.arg(scope),
+    sqlc.arg(message_id),
+    'CONFIRMED',
+    sqlc.arg(claimed_by),
+    1,
+    clock_timestamp(),
+    clock_timestamp(),
+    clock_timestamp(),
+    clock_timestamp() + sqlc.arg(retention_us)::bigint * interval '1 microsecond'
+)
+ON CONFLICT (scope, message_id) DO NOTHING;
