@@ -1,0 +1,99 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"math"
+
+	"github.com/firsttime-go/firsttime/dialects"
+	gen "github.com/firsttime-go/firsttime/gen/mysql"
+)
+
+// queries is what sqlc generated, with results and errors normalized.
+type queries struct {
+	*gen.Queries
+	db *sql.DB // for the transaction of a purge
+}
+
+func (q queries) Claim(ctx context.Context, p dialects.ClaimParams) (bool, error) {
+	return inserted(q.Queries.Claim(ctx, gen.ClaimParams(p)))
+}
+
+func (q queries) Takeover(ctx context.Context, p dialects.TakeoverParams) (bool, error) {
+	return changed(q.Queries.Takeover(ctx, gen.TakeoverParams(p)))
+}
+
+func (q queries) Confirm(ctx context.Context, p dialects.ConfirmParams) (bool, error) {
+	return changed(q.Queries.Confirm(ctx, gen.ConfirmParams(p)))
+}
+
+func (q queries) ConfirmKey(ctx context.Context, p dialects.ConfirmKeyParams) (bool, error) {
+	return changed(q.Queries.ConfirmKey(ctx, gen.ConfirmKeyParams(p)))
+}
+
+func (q queries) InsertConfirmed(ctx context.Context, p dialects.InsertConfirmedParams) (bool, error) {
+	return inserted(q.Queries.InsertConfirmed(ctx, gen.InsertConfirmedParams(p)))
+}
+
+func (q queries) Extend(ctx context.Context, p dialects.ExtendParams) (bool, error) {
+	return changed(q.Queries.Extend(ctx, gen.ExtendParams(p)))
+}
+
+func (q queries) Forget(ctx context.Context, p dialects.ForgetParams) (bool, error) {
+	return changed(q.Queries.Forget(ctx, gen.ForgetParams(p)))
+}
+
+func (q queries) Get(ctx context.Context, p dialects.GetParams) (dialects.Row, error) {
+	row, err := q.Queries.Get(ctx, gen.GetParams(p))
+	return dialects.Row(row), normalize(err)
+}
+
+func (q queries) ListStale(ctx context.Context, limit int64) ([]dialects.Row, error) {
+	found, err := q.Queries.ListStale(ctx, int32(min(limit, math.MaxInt32)))
+	rows := make([]dialects.Row, len(found))
+	for i, row := range found {
+		rows[i] = dialects.Row(row)
+	}
+	return rows, normalize(err)
+}
+
+func (q queries) CountByState(ctx context.Context) ([]dialects.Count, error) {
+	found, err := q.Queries.CountByState(ctx)
+	counts := make([]dialects.Count, len(found))
+	for i, row := range found {
+		counts[i] = dialects.Count(row)
+	}
+	return counts, normalize(err)
+}
+
+// PurgeBatch runs in READ COMMITTED, where the range scan of the DELETE locks no gaps that the claims
+// of others would have to wait for.
+func (q queries) PurgeBatch(ctx context.Context, size int64) (int64, error) {
+	tx, err := q.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return 0, normalize(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit there is nothing to roll back
+	n, err := q.Queries.WithTx(tx).PurgeBatch(ctx, int32(min(size, math.MaxInt32)))
+	if err != nil {
+		return 0, normalize(err)
+	}
+	return n, normalize(tx.Commit())
+}
+
+func (q queries) WithTx(tx *sql.Tx) dialects.Queries {
+	return queries{q.Queries.WithTx(tx), q.db}
+}
+
+// changed turns a row count into an answer: every statement names one key.
+func changed(rows int64, err error) (bool, error) {
+	return rows > 0, normalize(err)
+}
+
+// inserted is changed for an INSERT, in which a unique violation means that another row was first.
+func inserted(rows int64, err error) (bool, error) {
+	if isUniqueViolation(err) {
+		return false, nil
+	}
+	return changed(rows, err)
+}

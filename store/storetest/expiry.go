@@ -1,0 +1,179 @@
+package storetest
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/firsttime-go/firsttime/store"
+)
+
+// testExpiry checks what happens when leases and retentions end: I1, I4 and I5 over time.
+func (s *suite) testExpiry(t *testing.T) {
+	run(t, "AKeyThatWasNeverFinishedIsTheFirstTimeAgainAfterItsLease", func(t *testing.T) {
+		key, a, b := newKey(), s.openExpiring(t), s.openExpiring(t)
+		start := time.Now()
+		if !firstTime(t, a, key) {
+			t.Fatal("a new key is not the first time")
+		}
+		eventually(t, "the lease is over", func() bool { return firstTime(t, b, key) })
+		if held := time.Since(start); held < s.lease-s.lease/10 {
+			t.Errorf("the claim was honoured for %v, want the lease of %v", held, s.lease)
+		}
+	})
+
+	run(t, "AConfirmedKeyIsNeverTakenOver", func(t *testing.T) {
+		key, a := newKey(), s.openExpiring(t)
+		confirmer := as[store.Confirmer](t, a)
+		start := time.Now()
+		firstTime(t, a, key)
+		noError(t, confirmer.Confirm(t.Context(), key))
+		for time.Since(start) < s.retention-s.lease/2 {
+			if firstTime(t, a, key) && time.Since(start) < s.retention {
+				t.Fatalf("a confirmed key was claimed again after %v; lease %v, retention %v", time.Since(start), s.lease, s.retention)
+			}
+			time.Sleep(s.lease / 8)
+		}
+	})
+
+	run(t, "ALateForgetLeavesTheNextHolderAlone", func(t *testing.T) {
+		key, a, b := newKey(), s.openExpiring(t), s.openExpiring(t)
+		if a == b {
+			t.Skip("Open returns one and the same store: there is no next holder")
+		}
+		forgetter := as[store.Forgetter](t, a)
+		firstTime(t, a, key)
+		eventually(t, "the lease is over", func() bool { return firstTime(t, b, key) })
+		taken := time.Now()
+		noError(t, forgetter.Forget(t.Context(), key))
+		if firstTime(t, a, key) && time.Since(taken) < s.lease/2 {
+			t.Error("a former holder gave away its successor's claim")
+		}
+	})
+
+	run(t, "AKeyMayBeForgottenAfterItsRetention", func(t *testing.T) {
+		key, a := newKey(), s.openExpiring(t)
+		confirmer := as[store.Confirmer](t, a)
+		start := time.Now()
+		firstTime(t, a, key)
+		noError(t, confirmer.Confirm(t.Context(), key))
+		eventually(t, "the key is purged", func() bool {
+			if p, ok := a.(Purger); ok {
+				_, err := p.PurgeExpired(t.Context())
+				noError(t, err)
+			}
+			return firstTime(t, a, key)
+		})
+		if kept := time.Since(start); kept < s.retention-s.lease/10 {
+			t.Errorf("the key was remembered for %v, want at least the retention of %v", kept, s.retention)
+		}
+	})
+
+	if _, ok := s.openExpiring(t).(store.Claimer); ok {
+		s.testClaimExpiry(t)
+	}
+}
+
+func (s *suite) testClaimExpiry(t *testing.T) {
+	run(t, "AnOvertakenClaimIsLost", func(t *testing.T) {
+		key, a, b := newKey(), s.openExpiring(t), s.openExpiring(t)
+		first := claim(t, a, key)
+		second := s.takeOver(t, b, key)
+		if second.Attempt() != 2 {
+			t.Errorf("attempt %d after one takeover, want 2", second.Attempt())
+		}
+		if err := first.Confirm(t.Context()); !errors.Is(err, store.ErrClaimLost) {
+			t.Errorf("Confirm: %v, want ErrClaimLost", err)
+		}
+		if err := first.Extend(t.Context()); !errors.Is(err, store.ErrClaimLost) {
+			t.Errorf("Extend: %v, want ErrClaimLost", err)
+		}
+		noError(t, first.Forget(t.Context()))
+		noError(t, second.Confirm(t.Context()))
+		if err := first.Confirm(t.Context()); !errors.Is(err, store.ErrClaimLost) {
+			t.Errorf("Confirm after the other's: %v, want ErrClaimLost", err)
+		}
+		wantOutcome(t, claim(t, a, key), store.Duplicate)
+	})
+
+	run(t, "OneOfManyTakeoversWins", func(t *testing.T) {
+		const racers = 16
+		key, stores := newKey(), []store.Store{s.openExpiring(t), s.openExpiring(t), s.openExpiring(t), s.openExpiring(t)}
+		stale := claim(t, stores[0], key)
+		eventually(t, "the lease is over", func() bool { return time.Now().After(stale.LeaseEnd().Add(s.lease / 10)) })
+		var (
+			mu       sync.Mutex
+			outcomes = map[store.Outcome]int{}
+			start    = make(chan struct{})
+			all      sync.WaitGroup
+		)
+		for i := range racers {
+			all.Go(func() {
+				<-start
+				c, err := stores[i%len(stores)].(store.Claimer).Claim(t.Context(), key)
+				if err != nil {
+					t.Errorf("Claim: %v", err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				outcomes[c.Outcome()]++
+			})
+		}
+		close(start)
+		all.Wait()
+		if outcomes[store.TakenOver] != 1 || outcomes[store.InProgress] != racers-1 {
+			t.Errorf("outcomes %v, want one takeover and %d in progress", outcomes, racers-1)
+		}
+	})
+
+	run(t, "ALateConfirmCountsIfNobodyTookOver", func(t *testing.T) {
+		key, a := newKey(), s.openExpiring(t)
+		c := claim(t, a, key)
+		eventually(t, "the lease is over", func() bool { return time.Now().After(c.LeaseEnd().Add(s.lease / 10)) })
+		noError(t, c.Confirm(t.Context()))
+	})
+
+	run(t, "AnExtendedClaimOutlivesItsLease", func(t *testing.T) {
+		key, a, b := newKey(), s.openExpiring(t), s.openExpiring(t)
+		c := claim(t, a, key)
+		for start := time.Now(); time.Since(start) < 2*s.lease; time.Sleep(s.lease / 8) {
+			if time.Now().After(c.LeaseEnd()) {
+				t.Skip("this machine is too slow to extend a claim in time")
+			}
+			noError(t, c.Extend(t.Context()))
+			if other := claim(t, b, key); other.Outcome().Held() && time.Now().Before(c.LeaseEnd()) {
+				t.Fatal("a claim was taken over although it was extended")
+			}
+		}
+		noError(t, c.Confirm(t.Context()))
+	})
+
+	run(t, "APurgeLeavesALiveClaimAlone", func(t *testing.T) {
+		key, a := newKey(), s.openExpiring(t)
+		purger := as[Purger](t, a)
+		c := claim(t, a, key)
+		for start := time.Now(); time.Since(start) < s.retention+s.lease; time.Sleep(s.lease / 8) {
+			if time.Now().After(c.LeaseEnd()) {
+				t.Skip("this machine is too slow to extend a claim in time")
+			}
+			_, err := purger.PurgeExpired(t.Context())
+			noError(t, err)
+			noError(t, c.Extend(t.Context()))
+		}
+		noError(t, c.Confirm(t.Context()))
+	})
+}
+
+// takeOver waits until the lease on key is over and takes it over.
+func (s *suite) takeOver(t *testing.T, by store.Store, key string) *store.Claim {
+	t.Helper()
+	var c *store.Claim
+	eventually(t, "the lease is over", func() bool {
+		c = claim(t, by, key)
+		return c.Outcome() != store.InProgress
+	})
+	wantOutcome(t, c, store.TakenOver)
+	return c
+}
