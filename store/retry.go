@@ -45,7 +45,12 @@ func healsWithTime(err error) bool {
 	return errors.Is(err, dialects.ErrRetryable) || errors.Is(err, dialects.ErrOutcomeUnknown)
 }
 
-// detached is a context that outlives ctx, but not limit: for what must be done although ctx is over.
+// detached is a context for what must be brought to an end although ctx may be cancelled: it keeps ctx's
+// values and its deadline, but ends after limit at the latest, or, if ctx is over already, only then.
 func detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), limit)
+	end := time.Now().Add(limit)
+	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && deadline.Before(end) {
+		end = deadline
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), end)
 }

@@ -68,14 +68,22 @@ func (s *SQL) claim(ctx context.Context, c *Claim) error {
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	limited, cancel := context.WithTimeout(ctx, c.in.set.timeout)
+	// A caller who goes away does not interrupt the statement: its fate would be unknown, and the key might
+	// be claimed after all when nobody is there to give it back.
+	limited, cancel := detached(ctx, c.in.set.timeout)
 	defer cancel()
 	unsure := false // whether a try that failed may have claimed the key all the same
-	err := retry(limited, fewTries, func(ctx context.Context) error {
-		err := s.tryClaim(ctx, c)
-		unsure = unsure || err != nil && (ctx.Err() != nil || errors.Is(err, dialects.ErrOutcomeUnknown))
+	err := retry(limited, fewTries, func(limited context.Context) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := s.tryClaim(limited, c)
+		unsure = unsure || err != nil && (limited.Err() != nil || errors.Is(err, dialects.ErrOutcomeUnknown))
 		return err
 	})
+	if err == nil && c.outcome.Held() && ctx.Err() != nil {
+		err, unsure = ctx.Err(), true
+	}
 	if err == nil || !unsure {
 		return err
 	}

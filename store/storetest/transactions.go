@@ -225,8 +225,7 @@ func (s *suite) testTransactions(t *testing.T) {
 	}
 }
 
-// wantLostTx checks that c is told ErrClaimLost by ConfirmTx and by InTx, in every isolation level, also
-// in a transaction that had read its row while it was still its own, and that its work is gone.
+// wantLostTx checks that c is told ErrClaimLost by ConfirmTx and by InTx, and that its work is gone.
 func (s *suite) wantLostTx(t *testing.T, c *store.Claim) {
 	t.Helper()
 	key := "lost-" + rand.Text()

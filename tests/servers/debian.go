@@ -1,0 +1,72 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+)
+
+// debianRoot returns a directory with a minimal Debian of the given suite and one package in it, for
+// servers that this system's own packages lack. It is made once and kept in the user's cache (some 600
+// MB); two processes that want it make one.
+func debianRoot(ctx context.Context, suite, pkg string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "firsttime")
+	root := filepath.Join(dir, suite+"-"+pkg)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lockFile(root + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(root); err == nil {
+		return root, nil
+	}
+	if _, err := exec.LookPath("debootstrap"); err != nil {
+		if err := install(ctx, "debootstrap"); err != nil {
+			return "", err
+		}
+	}
+	if os.Getuid() != 0 {
+		return "", errors.New("only root can unpack it with debootstrap")
+	}
+	fmt.Fprintf(os.Stderr, "servers: unpacking Debian %s with %s into %s (once)\n", suite, pkg, root)
+	unfinished := root + ".unfinished"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return "", err
+	}
+	args := []string{"--variant=minbase", "--include=" + pkg, suite, unfinished}
+	if mirror := debianMirror(); mirror != "" {
+		args = append(args, mirror)
+	}
+	if err := run(exec.CommandContext(ctx, "debootstrap", args...), nil); err != nil {
+		return "", fmt.Errorf("debootstrap: %w", err)
+	}
+	return root, os.Rename(unfinished, root)
+}
+
+var debianURI = regexp.MustCompile(`(?m)^(?:URIs:|deb)\s+(?:\[.*\]\s+)?(\S+/debian)/?(?:\s|$)`)
+
+// debianMirror is the mirror that this system installs from, "" for debootstrap's default.
+func debianMirror() string {
+	lists, _ := filepath.Glob("/etc/apt/sources.list.d/*")
+	for _, list := range append(lists, "/etc/apt/sources.list") {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue
+		}
+		if m := debianURI.FindSubmatch(text); m != nil {
+			return string(m[1])
+		}
+	}
+	return ""
+}
