@@ -12,9 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/firsttime-go/firsttime/dialects"
@@ -28,30 +28,40 @@ var files embed.FS
 
 // Migration is one migration of the table.
 type Migration struct {
-	Version   int64
-	Name      string
-	Applied   bool
-	AppliedAt time.Time // zero if it is not applied
+	Version int64
+	Name    string
+	Applied bool
 }
 
 // Up applies what is missing. It may be called by any number of processes at once, at every start: one
 // of them migrates, the others wait for it, at most a minute.
 func Up(ctx context.Context, db *sql.DB, dialect dialects.Dialect) error {
-	p, err := newProvider(db, dialect)
+	p, versions, err := newProvider(db, dialect)
 	if err != nil {
 		return err
 	}
-	pending, err := p.HasPending(ctx)
-	if err == nil && pending {
-		_, err = p.Up(ctx)
+	applied, err := versions.applied(ctx, db)
+	if err != nil {
+		return failed("up", dialect, err)
 	}
-	return failed("up", dialect, err)
+	for _, source := range p.ListSources() {
+		if applied[source.Version] {
+			continue
+		}
+		// Not goose's own Up: that one first looks what is pending, without the lock, and creates the
+		// version table for it, in which another process then finds no versions yet.
+		_, err := p.ApplyVersion(ctx, source.Version, true)
+		if err != nil && !errors.Is(err, goose.ErrAlreadyApplied) {
+			return failed("up", dialect, err)
+		}
+	}
+	return nil
 }
 
 // Down takes the newest migration back that is applied, and the keys with it when that is the first one.
 // Where none is applied it returns an error that matches goose.ErrNoNextVersion.
 func Down(ctx context.Context, db *sql.DB, dialect dialects.Dialect) error {
-	p, err := newProvider(db, dialect)
+	p, _, err := newProvider(db, dialect)
 	if err != nil {
 		return err
 	}
@@ -59,22 +69,19 @@ func Down(ctx context.Context, db *sql.DB, dialect dialects.Dialect) error {
 	return failed("down", dialect, err)
 }
 
-// Status lists all migrations, the oldest first.
+// Status lists all migrations, the oldest first. It changes nothing.
 func Status(ctx context.Context, db *sql.DB, dialect dialects.Dialect) ([]Migration, error) {
-	p, err := newProvider(db, dialect)
+	p, versions, err := newProvider(db, dialect)
 	if err != nil {
 		return nil, err
 	}
-	found, err := p.Status(ctx)
+	applied, err := versions.applied(ctx, db)
 	if err != nil {
 		return nil, failed("status", dialect, err)
 	}
-	list := make([]Migration, len(found))
-	for i, m := range found {
-		list[i] = Migration{
-			Version: m.Source.Version, Name: m.Source.Path,
-			Applied: m.State == goose.StateApplied, AppliedAt: m.AppliedAt,
-		}
+	var list []Migration
+	for _, source := range p.ListSources() {
+		list = append(list, Migration{Version: source.Version, Name: source.Path, Applied: applied[source.Version]})
 	}
 	return list, nil
 }
@@ -90,24 +97,29 @@ func FS(dialect dialects.Dialect) (fs.FS, error) {
 	return fs.Sub(files, dialect.Name())
 }
 
-func newProvider(db *sql.DB, dialect dialects.Dialect) (*goose.Provider, error) {
+func newProvider(db *sql.DB, dialect dialects.Dialect) (*goose.Provider, versionTable, error) {
 	source, err := FS(dialect)
 	if err != nil {
-		return nil, err
+		return nil, versionTable{}, err
 	}
 	if db == nil {
-		return nil, errors.New("firsttime: migrations: db is nil: pass what sql.Open returned")
+		return nil, versionTable{}, errors.New("firsttime: migrations: db is nil: pass what sql.Open returned")
 	}
 	kind, locker, err := forGoose(dialect.Name())
 	if err != nil {
-		return nil, failed("set up", dialect, err)
+		return nil, versionTable{}, failed("set up", dialect, err)
 	}
-	p, err := goose.NewProvider(kind, db, source,
-		goose.WithTableName(VersionTable),
+	table, err := database.NewStore(kind, VersionTable)
+	if err != nil {
+		return nil, versionTable{}, failed("set up", dialect, err)
+	}
+	versions := versionTable{table, dialect}
+	p, err := goose.NewProvider(goose.DialectCustom, db, source,
+		goose.WithStore(versions),
 		goose.WithDisableGlobalRegistry(true), // an application's own Go migrations are not ours
 		goose.WithSessionLocker(locker),
 	)
-	return p, failed("set up", dialect, err)
+	return p, versions, failed("set up", dialect, err)
 }
 
 // forGoose returns goose's name for a dialect and a lock that lets one process migrate at a time. All

@@ -65,7 +65,7 @@ func TestARolledBackInsertLeavesOneClaimAndNoError(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer q.Close()
+			t.Cleanup(func() { q.Close() })
 			for round := range rounds {
 				key := fmt.Sprintf("order-%d", round)
 				tx, err := db.BeginTx(t.Context(), nil)
@@ -173,7 +173,7 @@ func TestAClaimThatWasGivenUpHoldsNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer q.Close()
+			t.Cleanup(func() { q.Close() })
 			tx, err := db.BeginTx(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)

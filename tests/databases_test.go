@@ -132,13 +132,20 @@ func withConfig(tb testing.TB, dsn string, change func(c *mysql.Config)) string 
 // open opens dsn and closes it at the end of the test. A pool keeps its connections, as a consumer's does.
 func (d database) open(tb testing.TB, dsn string) *sql.DB {
 	tb.Helper()
-	db, err := sql.Open(d.driver, dsn)
+	db, err := d.connect(dsn)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	db.SetMaxIdleConns(64)
 	tb.Cleanup(func() { db.Close() })
 	return db
+}
+
+func (d database) connect(dsn string) (*sql.DB, error) {
+	db, err := sql.Open(d.driver, dsn)
+	if err == nil {
+		db.SetMaxIdleConns(64)
+	}
+	return db, err
 }
 
 // migrated opens a new database that has the table.

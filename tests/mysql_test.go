@@ -21,7 +21,7 @@ func TestAnOvertakenHolderIsToldSoInsideAnOldSnapshot(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			db, _ := d.migrated(t)
-			exec(t, db, "CREATE TABLE charges (order_id VARCHAR(40) NOT NULL)")
+			execute(t, db, "CREATE TABLE charges (order_id VARCHAR(40) NOT NULL)")
 			s := d.store(t, db, store.WithLease(300*time.Millisecond))
 			first, err := s.Claim(t.Context(), "order-1")
 			if err != nil {
@@ -137,7 +137,7 @@ func TestLongLeasesDoNotOverflow(t *testing.T) {
 	}
 }
 
-func exec(tb testing.TB, db *sql.DB, statement string) {
+func execute(tb testing.TB, db *sql.DB, statement string) {
 	tb.Helper()
 	if _, err := db.ExecContext(tb.Context(), statement); err != nil {
 		tb.Fatalf("%s: %v", statement, err)

@@ -66,7 +66,7 @@ func TestADuplicateLeavesNoTraceOnPostgres(t *testing.T) {
 	d := postgresDB
 	d.dsn = func(tb testing.TB) string { return server.Database(tb) }
 	db, _ := d.migrated(t)
-	exec(t, db, "ALTER TABLE firsttime_keys SET (autovacuum_enabled = false)")
+	execute(t, db, "ALTER TABLE firsttime_keys SET (autovacuum_enabled = false)")
 	s := d.store(t, db)
 	if err := s.Confirm(t.Context(), "order-1"); err != nil {
 		t.Fatal(err)

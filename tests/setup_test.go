@@ -35,7 +35,7 @@ func TestATableOfAnotherVersionIsAnErrorAtStart(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			db, _ := d.migrated(t)
-			exec(t, db, "ALTER TABLE firsttime_keys DROP COLUMN confirmed_at")
+			execute(t, db, "ALTER TABLE firsttime_keys DROP COLUMN confirmed_at")
 			for _, options := range [][]store.Option{nil, {store.WithoutPreparedStatements()}} {
 				if s, err := store.New(db, d.dialect, options...); !errors.Is(err, store.ErrNotMigrated) {
 					t.Errorf("New: %v, %v; want ErrNotMigrated", s, err)

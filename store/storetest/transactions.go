@@ -143,7 +143,7 @@ func (s *suite) testTransactions(t *testing.T) {
 			noError(t, work(t.Context(), tx, key))
 			return broken
 		})
-		if err != broken {
+		if err != broken { //nolint:errorlint // not even wrapped
 			t.Errorf("InTx returned %v, want the error of the work itself", err)
 		}
 		if c.Confirmed() {

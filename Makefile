@@ -1,0 +1,73 @@
+# Everything is built from this checkout and what go.mod and tools/ name; servers for the tests are brought
+# by tests/servers. `make` alone lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO     ?= go
+REPORT := $(shell mktemp -u)
+# Most tests of a database wait for leases and locks: many may run at once on few cores.
+PARALLEL ?= 16
+
+# Tools have modules of their own, so that their dependencies never reach a user's go.mod. goose's command
+# needs no drivers but ours.
+TOOL  := $(GO) tool -modfile=tools/go.mod
+LINT  := $(GO) tool -modfile=tools/lint/go.mod golangci-lint
+GOOSE_TAGS := no_clickhouse no_libsql no_mssql no_vertica no_ydb no_spanner
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-10s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: ## handle 500 payments exactly once, on embedded SQLite
+	$(GO) run ./cmd/firsttime demo
+
+.PHONY: test
+test: ## run all tests, on real databases, with the race detector
+	@rm -f $(REPORT)
+	FIRSTTIME_TEST_REPORT=$(REPORT) $(GO) test -race -shuffle=on -parallel=$(PARALLEL) -timeout=40m ./...
+	@echo 'tested against:'; sort -u $(REPORT); rm -f $(REPORT)
+
+.PHONY: check
+check: generated tidy lint cross ## prove that gen/ is current, modules are tidy, code is clean and portable
+
+.PHONY: lint
+lint: ## run go vet and golangci-lint
+	$(GO) vet ./...
+	$(LINT) run ./...
+
+.PHONY: generate
+generate: ## compile queries/ into gen/
+	rm -rf gen
+	$(TOOL) sqlc generate
+
+.PHONY: generated
+generated: ## fail if gen/ is not what queries/ and migrations/ say
+	$(TOOL) sqlc diff
+	@want=$$(for d in postgres mysql sqlite; do for f in queries/$$d/*.sql; do echo gen/$$d/$$(basename $$f).go; done; echo gen/$$d/db.go; echo gen/$$d/models.go; done | sort); \
+	have=$$(find gen -type f | sort); diff <(echo "$$want") <(echo "$$have") || { echo 'gen/ holds other files than sqlc writes: run make generate'; exit 1; }
+
+.PHONY: tidy
+tidy: ## fail if a go.mod or go.sum is not tidy
+	$(GO) mod tidy -diff
+	cd tools && $(GO) mod tidy -diff
+	cd tools/lint && $(GO) mod tidy -diff
+
+.PHONY: cross
+cross: ## compile for the other systems
+	GOOS=darwin $(GO) build ./...
+	GOOS=windows $(GO) build ./...
+
+# firsttime beside the same two statements by hand, through the same driver and pool, in the same run.
+COUNT ?= 6
+.PHONY: bench
+bench: ## measure against the drivers' floor; COUNT=6 runs each
+	$(GO) test -run='^$$' -bench=. -benchmem -count=$(COUNT) -timeout=60m ./store ./tests | tee bench.out
+	$(TOOL) benchstat -col '/impl@(floor firsttime)' bench.out
+
+.PHONY: cover
+cover: ## show the coverage of store and dialects by all tests
+	$(GO) test -parallel=$(PARALLEL) -coverprofile=cover.out -coverpkg=./store,./dialects/...,./migrations ./...
+	$(GO) tool cover -func=cover.out
