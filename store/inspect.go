@@ -38,10 +38,11 @@ type ScopeStats struct {
 // Stats counts the keys of every scope, in the order of their names. It reads the whole table: ask for it
 // in minutes, not in seconds.
 func (s *SQL) Stats(ctx context.Context) ([]ScopeStats, error) {
-	if s.closed.Load() {
-		return nil, opError("stats", "", "", ErrClosed)
-	}
-	counts, err := s.queries.CountByState(ctx)
+	var counts []dialects.Count
+	err := s.read(ctx, func(ctx context.Context) (err error) {
+		counts, err = s.queries.CountByState(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, opError("stats", "", "", err)
 	}
@@ -59,13 +60,14 @@ func (s *SQL) Stats(ctx context.Context) ([]ScopeStats, error) {
 // overdue first. The next delivery of such a message takes its claim over; one that is not delivered
 // again stays in this list until it is purged. It reads the whole table.
 func (s *SQL) Stale(ctx context.Context, limit int) ([]Record, error) {
-	switch {
-	case s.closed.Load():
-		return nil, opError("stale", "", "", ErrClosed)
-	case limit < 1:
+	if limit < 1 {
 		return nil, opError("stale", "", "", errors.New("the limit must be at least 1"))
 	}
-	rows, err := s.queries.ListStale(ctx, int64(limit))
+	var rows []dialects.Row
+	err := s.read(ctx, func(ctx context.Context) (err error) {
+		rows, err = s.queries.ListStale(ctx, int64(limit))
+		return err
+	})
 	if err != nil {
 		return nil, opError("stale", "", "", err)
 	}
@@ -77,14 +79,25 @@ func (s *SQL) Stale(ctx context.Context, limit int) ([]Record, error) {
 }
 
 func (s *SQL) get(ctx context.Context, scope, key string) (Record, error) {
-	if s.closed.Load() {
-		return Record{}, ErrClosed
-	}
-	row, err := s.queries.Get(ctx, dialects.GetParams{Scope: scope, MessageID: key})
+	ctx, cancel := context.WithTimeout(ctx, s.set.timeout)
+	defer cancel()
+	var row dialects.Row
+	err := s.read(ctx, func(ctx context.Context) (err error) {
+		row, err = s.queries.Get(ctx, dialects.GetParams{Scope: scope, MessageID: key})
+		return err
+	})
 	if err != nil {
 		return Record{}, err
 	}
 	return newRecord(row), nil
+}
+
+// read retries op, because a connection of the pool may have died long ago.
+func (s *SQL) read(ctx context.Context, op func(ctx context.Context) error) error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	return retry(ctx, fewTries, op)
 }
 
 func newRecord(row dialects.Row) Record {

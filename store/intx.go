@@ -15,7 +15,11 @@ func (s *SQL) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *sql.
 	if db != s.db {
 		return errors.New("db is not the one that the store was made with: the key and the work must be in one transaction")
 	}
-	return runTx(ctx, db, work, s.undone, func(tx *sql.Tx) error {
+	tx, err := s.begin(ctx, c)
+	if err != nil {
+		return err
+	}
+	return runTx(tx, work, func() error {
 		if err := s.confirmTx(ctx, tx, c); err != nil {
 			return err
 		}
@@ -26,26 +30,28 @@ func (s *SQL) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *sql.
 	})
 }
 
-// undone marks the errors of a transaction that never got as far as the work.
-func (s *SQL) undone(err error) error {
-	if err = s.dialect.Normalize(err); healsWithTime(err) {
-		return dialects.Mark(ErrRetryTx, err)
+// begin tries again, because a connection of the pool may have died long ago.
+func (s *SQL) begin(ctx context.Context, c *Claim) (tx *sql.Tx, err error) {
+	limited, cancel := context.WithTimeout(ctx, c.in.set.timeout)
+	defer cancel()
+	err = retry(limited, fewTries, func(context.Context) error {
+		tx, err = s.db.BeginTx(ctx, nil) // not limited, whose end would roll it back
+		return s.dialect.Normalize(err)
+	})
+	if err != nil && healsWithTime(err) {
+		err = dialects.Mark(ErrRetryTx, err)
 	}
-	return err
+	return tx, err
 }
 
-// runTx begins a transaction, calls work and then finish, which is to commit. It rolls back on every
-// other way out, a panic included.
-func runTx(ctx context.Context, db *sql.DB, work func(tx *sql.Tx) error, undone func(error) error, finish func(tx *sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return undone(err)
-	}
+// runTx calls work and then finish, which is to commit tx, and rolls tx back on every other way out, a
+// panic included.
+func runTx(tx *sql.Tx, work func(tx *sql.Tx) error, finish func() error) error {
 	defer tx.Rollback() //nolint:errcheck // after the commit there is nothing to roll back
 	if err := work(tx); err != nil {
 		return workError{err}
 	}
-	return finish(tx)
+	return finish()
 }
 
 // afterFailedCommit finds out what became of a transaction whose COMMIT failed with err.
@@ -61,10 +67,8 @@ func (s *SQL) afterFailedCommit(ctx context.Context, c *Claim, err error) error 
 		return dialects.Mark(ErrClaimLost, err)
 	case lookupErr != nil:
 		return dialects.Mark(ErrCommitUnknown, errors.Join(err, lookupErr))
-	case errors.Is(err, dialects.ErrOutcomeUnknown):
-		return dialects.Mark(ErrRetryTx, err)
 	}
-	return err
+	return dialects.Mark(ErrRetryTx, err) // the claim is still ours and unconfirmed: nothing was committed
 }
 
 // committed looks up by the claim's token whether the transaction that confirmed it was committed.

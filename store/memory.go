@@ -162,8 +162,11 @@ func (m *Memory) confirmTx(context.Context, *sql.Tx, *Claim) error {
 var errNoTx = fmt.Errorf("a store in memory takes no part in transactions, use InTx: %w", errors.ErrUnsupported)
 
 func (m *Memory) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *sql.Tx) error) error {
-	asIs := func(err error) error { return err }
-	return runTx(ctx, db, work, asIs, func(tx *sql.Tx) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return runTx(tx, work, func() error {
 		if err := m.mine(c, func(e *entry) { e.committing = true }); err != nil {
 			return err
 		}

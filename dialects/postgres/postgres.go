@@ -55,6 +55,10 @@ func normalize(err error) error {
 		}
 		return err
 	}
+	var unsent interface{ SafeToRetry() bool } // pgx: the statement never left this process
+	if errors.As(err, &unsent) && unsent.SafeToRetry() {
+		return dialects.Mark(dialects.ErrRetryable, err)
+	}
 	if dialects.ConnectionLost(err) {
 		return dialects.Mark(dialects.ErrOutcomeUnknown, err)
 	}
