@@ -76,7 +76,7 @@ func (s *SQL) afterFailedCommit(ctx context.Context, c *Claim, err error) error 
 // A read alone could not tell: the server may still be committing, or not have noticed yet that the
 // client is gone. An UPDATE of the key's row waits for that transaction to end either way.
 func (s *SQL) committed(ctx context.Context, c *Claim) (committed bool, err error) {
-	ctx, cancel := detached(ctx, c.in.set.timeout)
+	ctx, cancel := c.in.set.limits.detached(ctx)
 	defer cancel()
 	err = retry(ctx, untilLimit, func(ctx context.Context) error {
 		claimed, err := s.queries.Extend(ctx, c.extendParams())

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"container/list"
 	"context"
 	"database/sql"
 	"errors"
@@ -18,24 +17,24 @@ import (
 // errors.ErrUnsupported, and InTx confirms right after the commit.
 type Memory struct {
 	*Scoped
+	start   time.Time // all times below are durations since then: they stay monotonic and small
 	mu      sync.Mutex
-	entries map[keyID]*entry
-	window  window[*entry]
+	entries map[keyID]*node[entry]
+	window  window[entry]
 }
 
 // entry is a row of the table.
 type entry struct {
 	id          keyID
 	holder      string
-	attempts    int
+	attempts    int32
 	confirmed   bool
 	committing  bool // InTx is between its check and its confirm: nobody may take the claim over
-	recordedAt  time.Time
-	leasedUntil time.Time
-	confirmedAt time.Time
-	expiresAt   time.Time
+	recordedAt  time.Duration
+	leasedUntil time.Duration
+	confirmedAt time.Duration
+	expiresAt   time.Duration
 	retention   time.Duration
-	place       *list.Element
 }
 
 // NewMemory returns an empty store. WithTimeout, WithLogger and WithoutPreparedStatements mean nothing
@@ -45,7 +44,7 @@ func NewMemory(options ...Option) (*Memory, error) {
 	if err != nil {
 		return nil, opError("new", "", "", err)
 	}
-	m := &Memory{entries: make(map[keyID]*entry), window: newWindow[*entry]()}
+	m := &Memory{start: time.Now(), entries: make(map[keyID]*node[entry]), window: newWindow[entry]()}
 	m.Scoped, err = newScoped(m, DefaultScope, set, newOwnClaims())
 	return m, err
 }
@@ -63,96 +62,101 @@ func (m *Memory) claim(ctx context.Context, c *Claim) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
-	e := m.find(c.id(), now)
-	switch {
-	case e == nil:
+	now := c.taken.Sub(m.start)
+	n := m.find(c.id(), now)
+	if n == nil {
 		m.insert(c, now)
 		c.hold(First, 1)
 		return nil
+	}
+	e := &n.value
+	switch {
 	case e.confirmed:
 		c.outcome = Duplicate
 	case e.live(now):
 		c.outcome = InProgress
-		c.left = max(e.leasedUntil.Sub(now), time.Millisecond)
+		c.left = max(e.leasedUntil-now, time.Millisecond)
 	default:
 		e.holder = c.holder
 		e.attempts++
-		m.prolong(e, c, now)
+		m.prolong(n, c, now)
 		c.hold(TakenOver, int64(e.attempts))
 		return nil
 	}
-	c.attempt, c.other = e.attempts, workerOf(e.holder)
+	c.attempt, c.other = int(e.attempts), workerOf(e.holder)
 	return nil
 }
 
+func (m *Memory) now() time.Duration { return time.Since(m.start) }
+
 // find returns the key's entry, unless its retention is over.
-func (m *Memory) find(id keyID, now time.Time) *entry {
-	e := m.entries[id]
-	if e != nil && e.ended(now) {
-		m.drop(e)
+func (m *Memory) find(id keyID, now time.Duration) *node[entry] {
+	n := m.entries[id]
+	if n != nil && n.value.ended(now) {
+		m.drop(n)
 		return nil
 	}
-	return e
+	return n
 }
 
-func (m *Memory) insert(c *Claim, now time.Time) *entry {
+func (m *Memory) insert(c *Claim, now time.Duration) *node[entry] {
 	set := &c.in.set
 	for range endedPerCall {
-		oldest, ok := m.window.oldest(set.retention)
-		if !ok || !oldest.ended(now) {
+		oldest := m.window.oldest(set.retention)
+		if oldest == nil || !oldest.value.ended(now) {
 			break
 		}
 		m.drop(oldest)
 	}
-	e := &entry{
+	n := &node[entry]{value: entry{
 		id: c.id(), holder: c.holder, attempts: 1, recordedAt: now,
-		leasedUntil: now.Add(set.lease), expiresAt: now.Add(set.retention), retention: set.retention,
-	}
-	e.place = m.window.add(e, e.retention)
-	m.entries[e.id] = e
-	return e
+		leasedUntil: now + set.lease, expiresAt: now + set.retention, retention: set.retention,
+	}}
+	m.window.add(n, set.retention)
+	m.entries[n.value.id] = n
+	return n
 }
 
 // prolong lets lease and retention start anew.
-func (m *Memory) prolong(e *entry, c *Claim, now time.Time) {
-	e.leasedUntil = later(e.leasedUntil, now.Add(c.in.set.lease))
-	e.expiresAt = now.Add(e.retention)
-	m.window.renew(e.place, e.retention)
+func (m *Memory) prolong(n *node[entry], c *Claim, now time.Duration) {
+	e := &n.value
+	e.leasedUntil = max(e.leasedUntil, now+c.in.set.lease)
+	e.expiresAt = now + e.retention
+	m.window.renew(n, e.retention)
 }
 
-func (m *Memory) drop(e *entry) {
-	m.window.remove(e.place, e.retention)
-	delete(m.entries, e.id)
+func (m *Memory) drop(n *node[entry]) {
+	m.window.remove(n)
+	delete(m.entries, n.value.id)
 }
 
-func (e *entry) live(now time.Time) bool {
-	return e.committing || now.Before(e.leasedUntil)
+func (e *entry) live(now time.Duration) bool {
+	return e.committing || now < e.leasedUntil
 }
 
-func (e *entry) ended(now time.Time) bool {
-	return !now.Before(e.expiresAt) && (e.confirmed || !e.live(now))
+func (e *entry) ended(now time.Duration) bool {
+	return now >= e.expiresAt && (e.confirmed || !e.live(now))
 }
 
-func (e *entry) confirm(now time.Time) {
+func (e *entry) confirm(now time.Duration) {
 	e.confirmed = true
 	e.confirmedAt = now
 }
 
 // mine calls act on the entry that c holds, or returns ErrClaimLost if it holds none.
-func (m *Memory) mine(c *Claim, act func(e *entry)) error {
+func (m *Memory) mine(c *Claim, act func(n *node[entry])) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.entries[c.id()]
-	if e == nil || e.holder != c.holder {
+	n := m.entries[c.id()]
+	if n == nil || n.value.holder != c.holder {
 		return ErrClaimLost
 	}
-	act(e)
+	act(n)
 	return nil
 }
 
 func (m *Memory) confirm(_ context.Context, c *Claim) error {
-	return m.mine(c, func(e *entry) { e.confirm(time.Now()) })
+	return m.mine(c, func(n *node[entry]) { n.value.confirm(m.now()) })
 }
 
 func (m *Memory) confirmTx(context.Context, *sql.Tx, *Claim) error {
@@ -167,14 +171,14 @@ func (m *Memory) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *s
 		return err
 	}
 	return runTx(tx, work, func() error {
-		if err := m.mine(c, func(e *entry) { e.committing = true }); err != nil {
+		if err := m.mine(c, func(n *node[entry]) { n.value.committing = true }); err != nil {
 			return err
 		}
 		err := tx.Commit()
-		lost := m.mine(c, func(e *entry) {
-			e.committing = false
+		lost := m.mine(c, func(n *node[entry]) {
+			n.value.committing = false
 			if err == nil {
-				e.confirm(time.Now())
+				n.value.confirm(m.now())
 			}
 		})
 		return errors.Join(err, lost)
@@ -186,18 +190,18 @@ func (m *Memory) extend(ctx context.Context, c *Claim) error {
 		return err
 	}
 	confirmed := false
-	err := m.mine(c, func(e *entry) {
-		if confirmed = e.confirmed; !confirmed {
-			m.prolong(e, c, time.Now())
+	err := m.mine(c, func(n *node[entry]) {
+		if confirmed = n.value.confirmed; !confirmed {
+			m.prolong(n, c, m.now())
 		}
 	})
 	return lostUnless(!confirmed, err)
 }
 
 func (m *Memory) forget(_ context.Context, c *Claim) error {
-	err := m.mine(c, func(e *entry) {
-		if !e.confirmed {
-			m.drop(e)
+	err := m.mine(c, func(n *node[entry]) {
+		if !n.value.confirmed {
+			m.drop(n)
 		}
 	})
 	if errors.Is(err, ErrClaimLost) {
@@ -209,15 +213,15 @@ func (m *Memory) forget(_ context.Context, c *Claim) error {
 func (m *Memory) confirmKey(_ context.Context, c *Claim) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
-	e := m.find(c.id(), now)
-	if e == nil {
-		e = m.insert(c, now)
+	now := m.now()
+	n := m.find(c.id(), now)
+	if n == nil {
+		n = m.insert(c, now)
 	}
-	if !e.confirmed {
-		e.holder = c.holder
+	if !n.value.confirmed {
+		n.value.holder = c.holder
 	}
-	e.confirm(now)
+	n.value.confirm(now)
 	return nil
 }
 
@@ -228,24 +232,18 @@ func (m *Memory) confirmKeyTx(context.Context, *sql.Tx, *Claim) error {
 func (m *Memory) get(_ context.Context, scope, key string) (Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
-	e := m.find(keyID{scope, key}, now)
-	if e == nil {
+	now := m.now()
+	n := m.find(keyID{scope, key}, now)
+	if n == nil {
 		return Record{}, ErrNotFound
 	}
+	e := &n.value
 	r := Record{
-		Scope: scope, Key: key, Confirmed: e.confirmed, Worker: workerOf(e.holder), Attempts: e.attempts,
-		Age: now.Sub(e.recordedAt), LeaseLeft: e.leasedUntil.Sub(now), RetentionLeft: e.expiresAt.Sub(now),
+		Scope: scope, Key: key, Confirmed: e.confirmed, Worker: workerOf(e.holder), Attempts: int(e.attempts),
+		Age: now - e.recordedAt, LeaseLeft: e.leasedUntil - now, RetentionLeft: e.expiresAt - now,
 	}
 	if e.confirmed {
-		r.ConfirmedAge = now.Sub(e.confirmedAt)
+		r.ConfirmedAge = now - e.confirmedAt
 	}
 	return r, nil
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

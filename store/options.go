@@ -27,6 +27,7 @@ type settings struct {
 	worker    string
 	mode      dialects.StatementMode
 	logger    *slog.Logger
+	limits    *limits // of this timeout
 }
 
 // apply returns s changed by the options and checked as a whole.
@@ -42,6 +43,9 @@ func (s settings) apply(options []Option) (settings, error) {
 	if s.retention <= s.lease {
 		return s, fmt.Errorf("the retention (%v) must be longer than the lease (%v): raise WithRetention or lower WithLease",
 			s.retention, s.lease)
+	}
+	if s.limits == nil || s.limits.length != s.timeout {
+		s.limits = &limits{length: s.timeout}
 	}
 	return s, nil
 }

@@ -44,13 +44,3 @@ func retry(ctx context.Context, maxTries int, op func(ctx context.Context) error
 func healsWithTime(err error) bool {
 	return errors.Is(err, dialects.ErrRetryable) || errors.Is(err, dialects.ErrOutcomeUnknown)
 }
-
-// detached is a context for what must be brought to an end although ctx may be cancelled: it keeps ctx's
-// values and its deadline, but ends after limit at the latest, or, if ctx is over already, only then.
-func detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	end := time.Now().Add(limit)
-	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && deadline.Before(end) {
-		end = deadline
-	}
-	return context.WithDeadline(context.WithoutCancel(ctx), end)
-}

@@ -70,7 +70,7 @@ func (s *SQL) claim(ctx context.Context, c *Claim) error {
 	}
 	// A caller who goes away does not interrupt the statement: its fate would be unknown, and the key might
 	// be claimed after all when nobody is there to give it back.
-	limited, cancel := detached(ctx, c.in.set.timeout)
+	limited, cancel := c.in.set.limits.detached(ctx)
 	defer cancel()
 	unsure := false // whether a try that failed may have claimed the key all the same
 	err := retry(limited, fewTries, func(limited context.Context) error {
@@ -175,7 +175,7 @@ func (c *Claim) lose(outcome Outcome, row dialects.Row) {
 // waits, a read may answer the claim: it does not have to wait for other sessions. Otherwise what may
 // have been claimed is given back.
 func (s *SQL) rescue(ctx context.Context, c *Claim, err error) error {
-	cleanup, cancel := detached(ctx, c.in.set.timeout)
+	cleanup, cancel := c.in.set.limits.detached(ctx)
 	defer cancel()
 	if ctx.Err() == nil {
 		row, readErr := s.queries.Get(cleanup, dialects.GetParams{Scope: c.in.name, MessageID: c.key})
@@ -259,7 +259,7 @@ func (s *SQL) cleanUp(ctx context.Context, c *Claim, op func(ctx context.Context
 	if s.closed.Load() {
 		return ErrClosed
 	}
-	ctx, cancel := detached(ctx, c.in.set.timeout)
+	ctx, cancel := c.in.set.limits.detached(ctx)
 	defer cancel()
 	return retry(ctx, untilLimit, op)
 }

@@ -82,6 +82,9 @@ func classify(number uint16) error {
 }
 
 func isUniqueViolation(err error) bool {
+	if err == nil {
+		return false // before the variable below is allocated
+	}
 	var server *mysql.MySQLError
 	return errors.As(err, &server) && (server.Number == 1062 || server.Number == 1586)
 }
