@@ -39,8 +39,9 @@ const (
 // Each is one statement that is atomic on its own. A bool says whether a row was changed; losing to
 // another session is an answer, not an error. Errors have passed through Dialect.Normalize.
 type Queries interface {
-	// Claim inserts the key as CLAIMED. False means that the key has a row already.
-	Claim(ctx context.Context, p ClaimParams) (won bool, err error)
+	// Claim inserts the key as CLAIMED. If it has a row already, won is false, and taken is that row,
+	// without its ages, where the dialect can read it in the same round trip; otherwise taken is nil.
+	Claim(ctx context.Context, p ClaimParams) (won bool, taken *Row, err error)
 	// Takeover moves a stale claim to a new holder, if it is still the claim that was read, still
 	// CLAIMED, and its lease is over by the database's clock.
 	Takeover(ctx context.Context, p TakeoverParams) (won bool, err error)

@@ -98,7 +98,7 @@ var errContended = dialects.Mark(dialects.ErrRetryable, errors.New("the key keep
 
 func (s *SQL) tryClaim(ctx context.Context, c *Claim) error {
 	for range maxChanges {
-		won, err := s.queries.Claim(ctx, dialects.ClaimParams{
+		won, taken, err := s.queries.Claim(ctx, dialects.ClaimParams{
 			Scope: c.in.name, MessageID: c.key, ClaimedBy: c.holder,
 			LeaseUs: c.in.set.lease.Microseconds(), RetentionUs: c.in.set.retention.Microseconds(),
 		})
@@ -109,7 +109,7 @@ func (s *SQL) tryClaim(ctx context.Context, c *Claim) error {
 			c.hold(First, 1)
 			return nil
 		}
-		decided, err := s.tryTaken(ctx, c)
+		decided, err := s.tryTaken(ctx, c, taken)
 		if err != nil || decided {
 			return err
 		}
@@ -117,13 +117,16 @@ func (s *SQL) tryClaim(ctx context.Context, c *Claim) error {
 	return errContended
 }
 
-// tryTaken decides a claim on a key that has a row. It reports false if the row changed under it.
-func (s *SQL) tryTaken(ctx context.Context, c *Claim) (decided bool, err error) {
-	row, err := s.queries.Get(ctx, dialects.GetParams{Scope: c.in.name, MessageID: c.key})
-	if errors.Is(err, dialects.ErrNotFound) {
-		return false, nil // given back or purged meanwhile
-	}
-	if err != nil {
+// tryTaken decides a claim on a key that has a row, which is read unless it is known. It reports false if
+// the row changed under it.
+func (s *SQL) tryTaken(ctx context.Context, c *Claim, known *dialects.Row) (decided bool, err error) {
+	var row dialects.Row
+	if known != nil {
+		row = *known
+	} else if row, err = s.queries.Get(ctx, dialects.GetParams{Scope: c.in.name, MessageID: c.key}); err != nil {
+		if errors.Is(err, dialects.ErrNotFound) {
+			return false, nil // given back or purged meanwhile
+		}
 		return false, err
 	}
 	if c.judge(row) {

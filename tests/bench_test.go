@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,36 +12,69 @@ import (
 	"github.com/firsttime-go/firsttime/store"
 )
 
-// The floor is what anybody would write by hand: the same two statements, prepared, through the same
-// driver and pool. Compare the columns of one run, see `make bench`.
-type floor struct{ claim, confirm string }
+// floor is what the library adds to: the same two statements, prepared by hand, through the same driver and
+// pool. Compare the columns of one run, see `make bench`.
+type floor struct {
+	claim, confirm string
+	returnsRow     bool // the claim's statement does
+}
+
+const (
+	benchHolder    = "bench/0123456789abcdef0123456789abcdef"
+	benchLease     = 300e6
+	benchRetention = 86400e6
+)
 
 func floorOf(d database) floor {
+	const insert = `INSERT INTO firsttime_keys (scope, message_id, state, claimed_by, attempts, recorded_at, leased_until, expires_at) `
 	switch d.dialect.Name() {
 	case "postgres":
-		return floor{
-			`INSERT INTO firsttime_keys (scope, message_id, state, claimed_by, attempts, recorded_at, leased_until, expires_at)
-			VALUES ($1, $2, 'CLAIMED', $3, 1, clock_timestamp(), clock_timestamp() + $4::bigint * interval '1 microsecond',
-				clock_timestamp() + $5::bigint * interval '1 microsecond') ON CONFLICT DO NOTHING`,
-			`UPDATE firsttime_keys SET state = 'CONFIRMED', confirmed_at = clock_timestamp()
+		return floor{returnsRow: true,
+			claim: `WITH claimed AS (` + plainPostgresClaim + ` ON CONFLICT DO NOTHING RETURNING 1)
+			SELECT EXISTS (SELECT 1 FROM claimed), COALESCE(k.state, ''), COALESCE(k.claimed_by, ''), COALESCE(k.attempts, 0),
+				COALESCE((EXTRACT(EPOCH FROM k.leased_until - clock_timestamp()) * 1000000)::bigint, 0)
+			FROM (SELECT 1) AS one LEFT JOIN firsttime_keys AS k ON k.scope = $1 AND k.message_id = $2`,
+			confirm: `UPDATE firsttime_keys SET state = 'CONFIRMED', confirmed_at = clock_timestamp()
 			WHERE scope = $1 AND message_id = $2 AND claimed_by = $3`,
 		}
 	case "mysql":
 		return floor{
-			`INSERT INTO firsttime_keys (scope, message_id, state, claimed_by, attempts, recorded_at, leased_until, expires_at)
-			VALUES (?, ?, 'CLAIMED', ?, 1, UTC_TIMESTAMP(6), TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)),
+			claim: insert + `VALUES (?, ?, 'CLAIMED', ?, 1, UTC_TIMESTAMP(6), TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)),
 				TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)))`,
-			`UPDATE firsttime_keys SET state = 'CONFIRMED', confirmed_at = UTC_TIMESTAMP(6)
+			confirm: `UPDATE firsttime_keys SET state = 'CONFIRMED', confirmed_at = UTC_TIMESTAMP(6)
 			WHERE scope = ? AND message_id = ? AND claimed_by = ?`,
 		}
 	}
 	return floor{
-		`INSERT INTO firsttime_keys (scope, message_id, state, claimed_by, attempts, recorded_at, leased_until, expires_at)
-		VALUES (?, ?, 'CLAIMED', ?, 1, unixepoch('subsec') * 1000000, unixepoch('subsec') * 1000000 + ?,
+		claim: insert + `VALUES (?, ?, 'CLAIMED', ?, 1, unixepoch('subsec') * 1000000, unixepoch('subsec') * 1000000 + ?,
 			unixepoch('subsec') * 1000000 + ?) ON CONFLICT DO NOTHING`,
-		`UPDATE firsttime_keys SET state = 'CONFIRMED', confirmed_at = unixepoch('subsec') * 1000000
+		confirm: `UPDATE firsttime_keys SET state = 'CONFIRMED', confirmed_at = unixepoch('subsec') * 1000000
 		WHERE scope = ? AND message_id = ? AND claimed_by = ?`,
 	}
+}
+
+const plainPostgresClaim = `INSERT INTO firsttime_keys (scope, message_id, state, claimed_by, attempts, recorded_at, leased_until, expires_at)
+	VALUES ($1, $2, 'CLAIMED', $3, 1, clock_timestamp(), clock_timestamp() + $4::bigint * interval '1 microsecond',
+		clock_timestamp() + $5::bigint * interval '1 microsecond')`
+
+// run claims and confirms key with prepared statements.
+func (f floor) run(ctx context.Context, claim, confirm *sql.Stmt, key string) error {
+	if f.returnsRow {
+		var (
+			won              bool
+			state, claimedBy string
+			attempts, left   int64
+		)
+		err := claim.QueryRowContext(ctx, "bench", key, benchHolder, int64(benchLease), int64(benchRetention)).
+			Scan(&won, &state, &claimedBy, &attempts, &left)
+		if err != nil {
+			return err
+		}
+	} else if _, err := claim.ExecContext(ctx, "bench", key, benchHolder, int64(benchLease), int64(benchRetention)); err != nil {
+		return err
+	}
+	_, err := confirm.ExecContext(ctx, "bench", key, benchHolder)
+	return err
 }
 
 func benchmarked() []database { return []database{sqliteDB, postgresDB, mariaDB} }
@@ -60,18 +94,12 @@ func BenchmarkClaimConfirm(b *testing.B) {
 	for _, d := range benchmarked() {
 		for _, goroutines := range []int{1, 16, 64} {
 			name := fmt.Sprintf("db=%s/goroutines=%d/impl=", d.name, goroutines)
-			b.Run(name+"floor", func(b *testing.B) {
-				db := d.pool(b)
+			b.Run(name+"floor", func(b *testing.B) { benchmarkFloor(b, d, floorOf(d), goroutines) })
+			if d.name == "PostgreSQL" { // whose floor does more than it must, for the sake of duplicates
 				f := floorOf(d)
-				claim, confirm := prepare(b, db, f.claim), prepare(b, db, f.confirm)
-				parallel(b, goroutines, func(ctx context.Context, key string) error {
-					if _, err := claim.ExecContext(ctx, "bench", key, "bench/0123456789abcdef0123456789abcdef", 300e6, 86400e6); err != nil {
-						return err
-					}
-					_, err := confirm.ExecContext(ctx, "bench", key, "bench/0123456789abcdef0123456789abcdef")
-					return err
-				})
-			})
+				f.claim, f.returnsRow = plainPostgresClaim+" ON CONFLICT DO NOTHING", false
+				b.Run(name+"plain", func(b *testing.B) { benchmarkFloor(b, d, f, goroutines) })
+			}
 			b.Run(name+"firsttime", func(b *testing.B) {
 				db := d.pool(b)
 				s := d.store(b, db)
@@ -87,6 +115,12 @@ func BenchmarkClaimConfirm(b *testing.B) {
 	}
 }
 
+func benchmarkFloor(b *testing.B, d database, f floor, goroutines int) {
+	db := d.pool(b)
+	claim, confirm := prepare(b, db, f.claim), prepare(b, db, f.confirm)
+	parallel(b, goroutines, func(ctx context.Context, key string) error { return f.run(ctx, claim, confirm, key) })
+}
+
 // BenchmarkDuplicate compares a claim on a key that is CONFIRMED with the widespread way of an INSERT that
 // fails and an UPDATE that is guarded by state and lease.
 func BenchmarkDuplicate(b *testing.B) {
@@ -98,7 +132,7 @@ func BenchmarkDuplicate(b *testing.B) {
 			insert, takeover := failingInsert(d)
 			claim, update := prepare(b, db, insert), prepare(b, db, takeover)
 			parallel(b, goroutines, func(ctx context.Context, _ string) error {
-				if _, err := claim.ExecContext(ctx, "default", "order-1", "bench", 300e6, 86400e6); err == nil {
+				if _, err := claim.ExecContext(ctx, "default", "order-1", benchHolder, int64(benchLease), int64(benchRetention)); err == nil {
 					return fmt.Errorf("a duplicate was inserted")
 				}
 				_, err := update.ExecContext(ctx, "bench", "default", "order-1")
@@ -129,17 +163,15 @@ func confirmed(b *testing.B, d database, db *sql.DB) *store.SQL {
 }
 
 func failingInsert(d database) (insert, takeover string) {
-	insert = floorOf(d).claim
-	now := map[string]string{"postgres": "clock_timestamp()", "mysql": "UTC_TIMESTAMP(6)", "sqlite": "unixepoch('subsec') * 1000000"}[d.dialect.Name()]
-	takeover = "UPDATE firsttime_keys SET claimed_by = ?, attempts = attempts + 1 WHERE scope = ? AND message_id = ? AND state = 'CLAIMED' AND leased_until <= " + now
-	const ignoring = "ON CONFLICT DO NOTHING"
-	if n := len(insert) - len(ignoring); insert[n:] == ignoring {
-		insert = insert[:n]
+	insert = strings.TrimSuffix(floorOf(d).claim, "ON CONFLICT DO NOTHING")
+	update := "UPDATE firsttime_keys SET claimed_by = %s, attempts = attempts + 1 WHERE scope = %s AND message_id = %s AND state = 'CLAIMED' AND leased_until <= %s"
+	switch d.dialect.Name() {
+	case "postgres":
+		return plainPostgresClaim, fmt.Sprintf(update, "$1", "$2", "$3", "clock_timestamp()")
+	case "mysql":
+		return insert, fmt.Sprintf(update, "?", "?", "?", "UTC_TIMESTAMP(6)")
 	}
-	if d.dialect.Name() == "postgres" {
-		takeover = "UPDATE firsttime_keys SET claimed_by = $1, attempts = attempts + 1 WHERE scope = $2 AND message_id = $3 AND state = 'CLAIMED' AND leased_until <= " + now
-	}
-	return insert, takeover
+	return insert, fmt.Sprintf(update, "?", "?", "?", "unixepoch('subsec') * 1000000")
 }
 
 func prepare(b *testing.B, db *sql.DB, query string) *sql.Stmt {

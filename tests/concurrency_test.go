@@ -72,7 +72,7 @@ func TestARolledBackInsertLeavesOneClaimAndNoError(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				won, err := q.WithTx(tx).Claim(t.Context(), dialects.ClaimParams{
+				won, _, err := q.WithTx(tx).Claim(t.Context(), dialects.ClaimParams{
 					Scope: s.Name(), MessageID: key, ClaimedBy: "the one that rolls back", LeaseUs: 1e9, RetentionUs: 1e9,
 				})
 				if err != nil || !won {
@@ -179,7 +179,7 @@ func TestAClaimThatWasGivenUpHoldsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer tx.Rollback() //nolint:errcheck // it is rolled back below
-			if _, err := q.WithTx(tx).Claim(t.Context(), dialects.ClaimParams{
+			if _, _, err := q.WithTx(tx).Claim(t.Context(), dialects.ClaimParams{
 				Scope: s.Name(), MessageID: "order-1", ClaimedBy: "the one in the way", LeaseUs: 1e9, RetentionUs: 1e9,
 			}); err != nil {
 				t.Fatal(err)

@@ -15,8 +15,9 @@ type queries struct {
 	db *sql.DB // for the transaction of a purge
 }
 
-func (q queries) Claim(ctx context.Context, p dialects.ClaimParams) (bool, error) {
-	return inserted(q.Queries.Claim(ctx, gen.ClaimParams(p)))
+func (q queries) Claim(ctx context.Context, p dialects.ClaimParams) (bool, *dialects.Row, error) {
+	won, err := inserted(q.Queries.Claim(ctx, gen.ClaimParams(p)))
+	return won, nil, err
 }
 
 func (q queries) Takeover(ctx context.Context, p dialects.TakeoverParams) (bool, error) {

@@ -13,8 +13,15 @@ type queries struct {
 	*gen.Queries
 }
 
-func (q queries) Claim(ctx context.Context, p dialects.ClaimParams) (bool, error) {
-	return changed(q.Queries.Claim(ctx, gen.ClaimParams(p)))
+func (q queries) Claim(ctx context.Context, p dialects.ClaimParams) (bool, *dialects.Row, error) {
+	row, err := q.Queries.Claim(ctx, gen.ClaimParams(p))
+	if err != nil || row.Won || row.State == "" {
+		return row.Won, nil, normalize(err)
+	}
+	return false, &dialects.Row{
+		Scope: p.Scope, MessageID: p.MessageID, State: row.State, ClaimedBy: row.ClaimedBy,
+		Attempts: row.Attempts, LeaseLeftUs: row.LeaseLeftUs,
+	}, nil
 }
 
 func (q queries) Takeover(ctx context.Context, p dialects.TakeoverParams) (bool, error) {

@@ -26,6 +26,9 @@ func (dialect) Normalize(err error) error {
 
 // resultCode is SQLite's extended result code, 0 where err has none.
 func resultCode(err error) int {
+	if err == nil {
+		return 0 // before the variable below is allocated
+	}
 	var coded interface{ Code() int }
 	if errors.As(err, &coded) {
 		return coded.Code()

@@ -14,8 +14,9 @@ type queries struct {
 	at gen.DBTX // where to look for the table when a statement is refused
 }
 
-func (q queries) Claim(ctx context.Context, p dialects.ClaimParams) (bool, error) {
-	return q.changed(q.Queries.Claim(ctx, gen.ClaimParams(p)))
+func (q queries) Claim(ctx context.Context, p dialects.ClaimParams) (bool, *dialects.Row, error) {
+	won, err := q.changed(q.Queries.Claim(ctx, gen.ClaimParams(p)))
+	return won, nil, err
 }
 
 func (q queries) Takeover(ctx context.Context, p dialects.TakeoverParams) (bool, error) {

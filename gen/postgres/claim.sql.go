@@ -9,19 +9,29 @@ import (
 	"context"
 )
 
-const claim = `-- name: Claim :execrows
-INSERT INTO firsttime_keys (scope, message_id, state, claimed_by, attempts, recorded_at, leased_until, expires_at)
-VALUES (
-    $1,
-    $2,
-    'CLAIMED',
-    $3,
-    1,
-    clock_timestamp(),
-    clock_timestamp() + $4::bigint * interval '1 microsecond',
-    clock_timestamp() + $5::bigint * interval '1 microsecond'
+const claim = `-- name: Claim :one
+WITH claimed AS (
+    INSERT INTO firsttime_keys (scope, message_id, state, claimed_by, attempts, recorded_at, leased_until, expires_at)
+    VALUES (
+        $1,
+        $2,
+        'CLAIMED',
+        $3,
+        1,
+        clock_timestamp(),
+        clock_timestamp() + $4::bigint * interval '1 microsecond',
+        clock_timestamp() + $5::bigint * interval '1 microsecond'
+    )
+    ON CONFLICT (scope, message_id) DO NOTHING
+    RETURNING 1
 )
-ON CONFLICT (scope, message_id) DO NOTHING
+SELECT EXISTS (SELECT 1 FROM claimed) AS won,
+       COALESCE(k.state, '')::text AS state,
+       COALESCE(k.claimed_by, '')::text AS claimed_by,
+       COALESCE(k.attempts, 0)::bigint AS attempts,
+       COALESCE((EXTRACT(EPOCH FROM k.leased_until - clock_timestamp()) * 1000000)::bigint, 0)::bigint AS lease_left_us
+FROM (SELECT 1) AS one
+LEFT JOIN firsttime_keys AS k ON k.scope = $1 AND k.message_id = $2
 `
 
 type ClaimParams struct {
@@ -32,20 +42,34 @@ type ClaimParams struct {
 	RetentionUs int64
 }
 
-// The primary key decides: of all concurrent claims on one key exactly one inserts its row.
-// No row means taken; the statement leaves no dead tuple, no log line and no transaction id behind.
-func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (int64, error) {
-	result, err := q.exec(ctx, q.claimStmt, claim,
+type ClaimRow struct {
+	Won         bool
+	State       string
+	ClaimedBy   string
+	Attempts    int64
+	LeaseLeftUs int64
+}
+
+// The primary key decides: of all concurrent claims on one key exactly one inserts its row. Losing leaves
+// no dead tuple, no log line and no transaction id behind, and brings the row that was there before in
+// the same round trip. It was read when the statement began: state is empty if the row is younger.
+func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (ClaimRow, error) {
+	row := q.queryRow(ctx, q.claimStmt, claim,
 		arg.Scope,
 		arg.MessageID,
 		arg.ClaimedBy,
 		arg.LeaseUs,
 		arg.RetentionUs,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	var i ClaimRow
+	err := row.Scan(
+		&i.Won,
+		&i.State,
+		&i.ClaimedBy,
+		&i.Attempts,
+		&i.LeaseLeftUs,
+	)
+	return i, err
 }
 
 const takeover = `-- name: Takeover :execrows
