@@ -61,8 +61,8 @@ func prepareMariaDB(ctx context.Context, dir string, port int) (command, error) 
 	if err != nil {
 		return command{}, err
 	}
-	data := filepath.Join(dir, "data")
-	if err := makeDir(data, as); err != nil {
+	data, err := mysqlDirs(dir, as)
+	if err != nil {
 		return command{}, err
 	}
 	err = run(exec.CommandContext(ctx, initialize, "--no-defaults", "--datadir="+data,
@@ -78,8 +78,8 @@ func prepareMySQL(ctx context.Context, dir string, port int) (command, error) {
 	if err != nil {
 		return command{}, err
 	}
-	data := filepath.Join(dir, "data")
-	if err := makeDir(data, nil); err != nil {
+	data, err := mysqlDirs(dir, nil)
+	if err != nil {
 		return command{}, err
 	}
 	if err := run(exec.CommandContext(ctx, m.path, m.args("--initialize-insecure", "--datadir="+data)...), nil); err != nil {
@@ -87,6 +87,18 @@ func prepareMySQL(ctx context.Context, dir string, port int) (command, error) {
 	}
 	return m.command(data, port, nil), nil
 }
+
+// mysqlDirs makes the directories of a server. Each has its own for temporary files: at its start it
+// deletes what it takes for its own in there.
+func mysqlDirs(dir string, as *account) (data string, err error) {
+	data = filepath.Join(dir, "data")
+	if err := makeDir(data, as); err != nil {
+		return "", err
+	}
+	return data, makeDir(temporary(data), as)
+}
+
+func temporary(data string) string { return filepath.Join(filepath.Dir(data), "tmp") }
 
 // mysqld is a server program and what it needs to run from where it is.
 type mysqld struct {
@@ -105,7 +117,7 @@ func (m mysqld) command(data string, port int, as *account) command {
 	return command{
 		path: m.path,
 		args: m.args("--datadir="+data, fmt.Sprintf("--port=%d", port), "--bind-address=127.0.0.1",
-			"--socket="+filepath.Join(data, "socket"), "--pid-file="+filepath.Join(data, "pid"), "--max-connections=300"),
+			"--tmpdir="+temporary(data), "--socket="+filepath.Join(data, "socket"), "--pid-file="+filepath.Join(data, "pid"), "--max-connections=300"),
 		as:    as,
 		stop:  syscall.SIGTERM,
 		admin: fmt.Sprintf("root@tcp(127.0.0.1:%d)/", port),
