@@ -18,7 +18,7 @@ var (
 
 	// ErrOutcomeUnknown is matched by failures that leave open whether the statement took effect,
 	// because the connection or the server ended before the answer.
-	ErrOutcomeUnknown = errors.New("connection lost, the outcome is unknown")
+	ErrOutcomeUnknown = errors.New("no answer from the database, the outcome is unknown")
 
 	// ErrNotFound is returned by Queries.Get for a key without a row.
 	ErrNotFound = errors.New("no such key")

@@ -36,6 +36,9 @@ the same transaction that confirms its key. The demo exits with 0 only if every 
 exactly once. Without --db it uses an SQLite file in a temporary directory, and removes it.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("input") && cmd.Flags().Changed("messages") {
+				return wrongUse{errors.New("--input and --messages exclude each other")}
+			}
 			return runDemo(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -46,7 +49,6 @@ exactly once. Without --db it uses an SQLite file in a temporary directory, and 
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the deliveries and crashes")
 	f.StringVar(&o.input, "input", "", "file of payments, one JSON object with id, order_id and amount_cents a line, instead of generated ones")
 	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
-	cmd.MarkFlagsMutuallyExclusive("input", "messages")
 	return cmd
 }
 
@@ -79,6 +81,9 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error
 	}
 	defer remove()
 	defer db.Close()
+	if err := db.PingContext(ctx); err != nil {
+		return fmt.Errorf("%s cannot be reached: %w", db.name, err)
+	}
 	if err := migrateForDemo(ctx, db, stderr); err != nil {
 		return err
 	}

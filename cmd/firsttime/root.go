@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -32,7 +33,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintln(stderr, "firsttime:", err)
+	fmt.Fprintln(stderr, "firsttime: "+oneLine(err))
 	var wrong wrongUse
 	switch {
 	case ctx.Err() != nil:
@@ -41,6 +42,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitWrongUse
 	}
 	return exitFailed
+}
+
+// oneLine is the text of an error without what the library puts before it, and without the line breaks of
+// some drivers.
+func oneLine(err error) string {
+	words := strings.Fields(strings.TrimPrefix(err.Error(), "firsttime: "))
+	return strings.Join(words, " ")
 }
 
 func newRoot() *cobra.Command {
