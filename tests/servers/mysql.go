@@ -65,7 +65,7 @@ func prepareMariaDB(ctx context.Context, dir string, port int) (command, error) 
 	if err != nil {
 		return command{}, err
 	}
-	err = run(exec.CommandContext(ctx, initialize, "--no-defaults", "--datadir="+data,
+	err = run(exec.CommandContext(ctx, initialize, "--no-defaults", "--datadir="+data, "--tmpdir="+temporary(data),
 		"--auth-root-authentication-method=normal", "--skip-test-db"), as)
 	if err != nil {
 		return command{}, err
@@ -82,7 +82,7 @@ func prepareMySQL(ctx context.Context, dir string, port int) (command, error) {
 	if err != nil {
 		return command{}, err
 	}
-	if err := run(exec.CommandContext(ctx, m.path, m.args("--initialize-insecure", "--datadir="+data)...), nil); err != nil {
+	if err := run(exec.CommandContext(ctx, m.path, m.args("--initialize-insecure", "--datadir="+data, "--tmpdir="+temporary(data))...), nil); err != nil {
 		return command{}, err
 	}
 	return m.command(data, port, nil), nil

@@ -121,8 +121,21 @@ func obtain(ctx context.Context, kind Kind) (*Server, error) {
 
 // Start starts a private server of its own, for a test that stops it or looks into its log.
 func Start(ctx context.Context, kind Kind) (*Server, error) {
+	return start(ctx, kind, nil)
+}
+
+// StartWithClock is Start with a server whose clock is off by offset, ahead or behind.
+func StartWithClock(ctx context.Context, kind Kind, offset time.Duration) (*Server, error) {
+	env, err := fakeClock(ctx, offset)
+	if err != nil {
+		return nil, fmt.Errorf("a server with another clock needs libfaketime: %w", err)
+	}
+	return start(ctx, kind, env)
+}
+
+func start(ctx context.Context, kind Kind, env []string) (*Server, error) {
 	e := kind.engine()
-	s, err := startPrivate(ctx, kind, e)
+	s, err := startPrivate(ctx, kind, e, env)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be had: offer a server with %s=<DSN>, or install it (%s): %w",
 			kind, e.variable, e.install, err)
@@ -133,7 +146,7 @@ func Start(ctx context.Context, kind Kind) (*Server, error) {
 	return s, nil
 }
 
-func startPrivate(ctx context.Context, kind Kind, e engine) (*Server, error) {
+func startPrivate(ctx context.Context, kind Kind, e engine, env []string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "firsttime-"+strings.ToLower(string(kind))+"-")
 	if err != nil {
 		return nil, err
@@ -150,6 +163,7 @@ func startPrivate(ctx context.Context, kind Kind, e engine) (*Server, error) {
 		os.RemoveAll(dir)
 		return nil, err
 	}
+	command.env = env
 	s := &Server{kind: kind, engine: e, admin: command.admin, dir: dir, private: &process{command: command, log: dir + "/server.log"}}
 	if err := s.Restart(ctx); err != nil {
 		os.RemoveAll(dir)
