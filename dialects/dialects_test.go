@@ -17,6 +17,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/lib/pq"
+	"github.com/lib/pq/pqerror"
 
 	"github.com/firsttime-go/firsttime/dialects"
 	"github.com/firsttime-go/firsttime/dialects/all"
@@ -48,7 +49,7 @@ func TestErrorsAreClassifiedByCode(t *testing.T) {
 	}
 	pg := func(states ...string) (errs []error) {
 		for _, state := range states {
-			errs = append(errs, &pgconn.PgError{Code: state}, &pq.Error{Code: pq.ErrorCode(state)})
+			errs = append(errs, &pgconn.PgError{Code: state}, &pq.Error{Code: pqerror.Code(state)})
 		}
 		return errs
 	}
@@ -89,13 +90,13 @@ func TestErrorsAreClassifiedByCode(t *testing.T) {
 		if !errors.Is(got, c.err) {
 			t.Errorf("%s: %v hides %v", c.dialect.Name(), got, c.err)
 		}
-		if c.want == nil && got != wrapped {
+		if c.want == nil && got != wrapped { //nolint:errorlint // the same error, not one that wraps it
 			t.Errorf("%s: %T %v became %v, want it as it is", c.dialect.Name(), c.err, c.err, got)
 		}
 		if c.want != nil && !errors.Is(got, c.want) {
 			t.Errorf("%s: %T %v became %v, want %v", c.dialect.Name(), c.err, c.err, got, c.want)
 		}
-		if again := c.dialect.Normalize(got); again != got {
+		if again := c.dialect.Normalize(got); again != got { //nolint:errorlint // as above
 			t.Errorf("%s: normalized twice: %v", c.dialect.Name(), again)
 		}
 	}

@@ -19,5 +19,21 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	servers.Cleanup()
+	if err := reportSQLite(); err != nil {
+		panic(err)
+	}
 	os.Exit(code)
+}
+
+func reportSQLite() error {
+	db, err := sqliteDB.connect("file::memory:")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var version string
+	if err := db.QueryRow("SELECT sqlite_version()").Scan(&version); err != nil {
+		return err
+	}
+	return servers.Report("SQLite "+version, "embedded")
 }

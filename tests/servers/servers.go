@@ -274,7 +274,7 @@ func (s *Server) connect(ctx context.Context, origin string) error {
 		if err == nil {
 			first, _, _ := strings.Cut(version, " (")
 			s.version = string(s.kind) + " " + first
-			return report(s.version, origin)
+			return Report(s.version, origin)
 		}
 		select {
 		case <-ctx.Done():
@@ -287,9 +287,9 @@ func (s *Server) connect(ctx context.Context, origin string) error {
 	}
 }
 
-// report appends the server to the file that FIRSTTIME_TEST_REPORT names, so that a run can show what it
-// really ran against.
-func report(version, origin string) error {
+// Report appends a server to the file that FIRSTTIME_TEST_REPORT names, so that a run can show what it really
+// ran against. This package does so for the servers it brings.
+func Report(version, origin string) error {
 	path := os.Getenv("FIRSTTIME_TEST_REPORT")
 	if path == "" {
 		return nil
