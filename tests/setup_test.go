@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/firsttime-go/firsttime/dialects/all"
 	"github.com/firsttime-go/firsttime/migrations"
 	"github.com/firsttime-go/firsttime/store"
@@ -139,6 +141,20 @@ func TestAServerThatDoesNotAnswerIsAnErrorWithinTheTimeLimit(t *testing.T) {
 	}
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// A claim must commit on its own: without autocommit it never would.
+func TestSessionsWithoutAutocommitAreRefused(t *testing.T) {
+	for _, d := range mySQLs() {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			_, dsn := d.migrated(t)
+			db := d.open(t, withConfig(t, dsn, func(c *mysql.Config) { c.Params = map[string]string{"autocommit": "0"} }))
+			if s, err := store.New(db, d.dialect); err == nil || !strings.Contains(err.Error(), "autocommit") {
+				t.Errorf("New: %v, %v; want an error about autocommit", s, err)
+			}
+		})
 	}
 }
 

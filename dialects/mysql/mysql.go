@@ -26,6 +26,14 @@ func (d dialect) Open(ctx context.Context, db *sql.DB, mode dialects.StatementMo
 		var server *mysql.MySQLError
 		return nil, dialects.Refused(ctx, d.Name(), normalize(err), errors.As(err, &server))
 	}
+	on, err := plain.Autocommit(ctx)
+	switch {
+	case err != nil:
+		return nil, normalize(err)
+	case on == 0:
+		return nil, errors.New("autocommit is off in the sessions of db, so that no claim would ever be committed: " +
+			"remove autocommit from its DSN")
+	}
 	if mode == dialects.Unprepared {
 		q := queries{plain, db}
 		return q, dialects.CheckTable(ctx, q)

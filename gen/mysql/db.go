@@ -24,6 +24,9 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.autocommitStmt, err = db.PrepareContext(ctx, autocommit); err != nil {
+		return nil, fmt.Errorf("error preparing query Autocommit: %w", err)
+	}
 	if q.claimStmt, err = db.PrepareContext(ctx, claim); err != nil {
 		return nil, fmt.Errorf("error preparing query Claim: %w", err)
 	}
@@ -65,6 +68,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
+	if q.autocommitStmt != nil {
+		if cerr := q.autocommitStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing autocommitStmt: %w", cerr)
+		}
+	}
 	if q.claimStmt != nil {
 		if cerr := q.claimStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing claimStmt: %w", cerr)
@@ -164,6 +172,7 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 type Queries struct {
 	db                  DBTX
 	tx                  *sql.Tx
+	autocommitStmt      *sql.Stmt
 	claimStmt           *sql.Stmt
 	confirmStmt         *sql.Stmt
 	confirmKeyStmt      *sql.Stmt
@@ -182,6 +191,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
 		db:                  tx,
 		tx:                  tx,
+		autocommitStmt:      q.autocommitStmt,
 		claimStmt:           q.claimStmt,
 		confirmStmt:         q.confirmStmt,
 		confirmKeyStmt:      q.confirmKeyStmt,

@@ -9,6 +9,18 @@ import (
 	"context"
 )
 
+const autocommit = `-- name: Autocommit :one
+SELECT CAST(@@autocommit AS SIGNED) AS autocommit
+`
+
+// A session without it would hold every claim in a transaction that nobody commits.
+func (q *Queries) Autocommit(ctx context.Context) (int64, error) {
+	row := q.queryRow(ctx, q.autocommitStmt, autocommit)
+	var autocommit int64
+	err := row.Scan(&autocommit)
+	return autocommit, err
+}
+
 const countByState = `-- name: CountByState :many
 SELECT scope,
        CAST(SUM(CASE WHEN state = 'CLAIMED' AND leased_until > TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()) THEN 1 ELSE 0 END) AS SIGNED) AS claimed,

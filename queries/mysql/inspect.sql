@@ -44,3 +44,7 @@ ORDER BY scope;
 -- name: ServerVersion :one
 -- Understood by this kind of server alone: it finds a dialect that does not fit the database.
 SELECT CAST(@@version AS CHAR) AS version;
+
+-- name: Autocommit :one
+-- A session without it would hold every claim in a transaction that nobody commits.
+SELECT CAST(@@autocommit AS SIGNED) AS autocommit;
