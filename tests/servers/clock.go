@@ -8,18 +8,11 @@ import (
 
 // fakeClock is the environment of a process whose wall clock is off.
 func fakeClock(ctx context.Context, offset time.Duration) (env []string, err error) {
-	const (
-		library   = "libfaketimeMT.so.1"
-		installed = "/usr/lib/*/faketime"
-	)
-	path, err := find(library, installed)
+	path, err := program(ctx, func() (string, error) {
+		return find("libfaketimeMT.so.1", "/usr/lib/*/faketime/libfaketimeMT.so.1")
+	}, "libfaketime")
 	if err != nil {
-		if err := install(ctx, "libfaketime"); err != nil {
-			return nil, err
-		}
-		if path, err = find(library, installed); err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
 	return []string{
 		"LD_PRELOAD=" + path,

@@ -16,29 +16,23 @@ var composeFile string
 
 var errNoDocker = errors.New("no Docker engine answers")
 
-// composed starts the service of compose.yaml and returns the DSN of its administrator.
-func composed(ctx context.Context, kind Kind) (admin string, err error) {
+// contained starts the service of compose.yaml, which stays for the next run, and waits until it answers.
+func contained(ctx context.Context, kind Kind, e engine) (*Server, error) {
 	probe, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := exec.CommandContext(probe, "docker", "info").Run(); err != nil {
-		return "", errNoDocker
+	if err := exec.CommandContext(probe, "docker", "info").Run(); err != nil { // the client alone is not enough
+		return nil, errNoDocker
 	}
 	service := strings.ToLower(string(kind))
 	if _, err := compose(ctx, "up", "--detach", service); err != nil {
-		return "", err
+		return nil, err
 	}
-	port := "3306"
-	if kind == Postgres {
-		port = "5432"
-	}
-	address, err := compose(ctx, "port", service, port)
+	address, err := compose(ctx, "port", service, e.port)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if kind == Postgres {
-		return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", address), nil
-	}
-	return fmt.Sprintf("root@tcp(%s)/", address), nil
+	s := &Server{kind: kind, engine: e, admin: e.admin(address)}
+	return s, s.identify(ctx, startPatience)
 }
 
 func compose(ctx context.Context, args ...string) (string, error) {

@@ -31,13 +31,14 @@ func debianRoot(ctx context.Context, suite, pkg string) (string, error) {
 	if _, err := os.Stat(root); err == nil {
 		return root, nil
 	}
-	if _, err := exec.LookPath("debootstrap"); err != nil {
-		if err := install(ctx, "debootstrap"); err != nil {
-			return "", err
-		}
-	}
 	if os.Getuid() != 0 {
-		return "", errors.New("only root can unpack it with debootstrap")
+		return "", fmt.Errorf("only root can unpack %s of Debian's %s", pkg, suite)
+	}
+	// Ubuntu has the keys of Debian in a package of their own.
+	debootstrap, err := program(ctx, func() (string, error) { return find("debootstrap", "/usr/sbin/debootstrap") },
+		"debootstrap", "debian-archive-keyring")
+	if err != nil {
+		return "", err
 	}
 	fmt.Fprintf(os.Stderr, "servers: unpacking Debian %s with %s into %s (once)\n", suite, pkg, root)
 	unfinished := root + ".unfinished"
@@ -48,8 +49,10 @@ func debianRoot(ctx context.Context, suite, pkg string) (string, error) {
 	if mirror := debianMirror(); mirror != "" {
 		args = append(args, mirror)
 	}
-	if err := run(exec.CommandContext(ctx, "debootstrap", args...), nil); err != nil {
-		return "", fmt.Errorf("debootstrap: %w", err)
+	cmd := exec.CommandContext(ctx, debootstrap, args...)
+	enclose(cmd)
+	if err := run(cmd, nil); err != nil {
+		return "", errors.Join(fmt.Errorf("debootstrap: %w", err), os.RemoveAll(unfinished))
 	}
 	return root, os.Rename(unfinished, root)
 }
@@ -64,9 +67,16 @@ func debianMirror() string {
 		if err != nil {
 			continue
 		}
-		if m := debianURI.FindSubmatch(text); m != nil {
-			return string(m[1])
+		if mirror := mirrorIn(text); mirror != "" {
+			return mirror
 		}
+	}
+	return ""
+}
+
+func mirrorIn(sources []byte) string {
+	if m := debianURI.FindSubmatch(sources); m != nil {
+		return string(m[1])
 	}
 	return ""
 }

@@ -14,46 +14,61 @@ import (
 
 func mariadb() engine {
 	return engine{
-		driver:       "mysql",
-		variable:     "FIRSTTIME_TEST_MARIADB",
-		install:      "apt-get install mariadb-server",
-		versionQuery: "SELECT @@version",
-		dsn:          configWithDatabase,
-		prepare:      prepareMariaDB,
+		variable: "FIRSTTIME_TEST_MARIADB",
+		install:  "apt-get install mariadb-server",
+		port:     "3306",
+		admin:    rootWithoutPassword,
+		probe:    probeMySQL,
+		prepare:  prepareMariaDB,
+		driver:   "mysql",
+		database: configWithDatabase,
 	}
 }
 
 func mysql() engine {
 	return engine{
-		driver:       "mysql",
-		variable:     "FIRSTTIME_TEST_MYSQL",
-		install:      "mysql-server-core of Debian's sid, or MySQL's own packages, so that mysqld is in PATH",
-		versionQuery: "SELECT @@version",
-		dsn:          configWithDatabase,
-		prepare:      prepareMySQL,
+		variable: "FIRSTTIME_TEST_MYSQL",
+		install:  "mysql-server-core of Debian's sid, or MySQL's own packages, so that mysqld is in PATH",
+		port:     "3306",
+		admin:    rootWithoutPassword,
+		probe:    probeMySQL,
+		prepare:  prepareMySQL,
+		driver:   "mysql",
+		database: configWithDatabase,
 	}
 }
 
-func configWithDatabase(admin, database string) (string, error) {
+func rootWithoutPassword(address string) string { return "root@tcp(" + address + ")/" }
+
+func configWithDatabase(admin, name string) (string, error) {
 	c, err := driver.ParseDSN(admin)
 	if err != nil {
 		return "", err
 	}
-	c.DBName = database
+	c.DBName = name
 	return c.FormatDSN(), nil
 }
 
-func prepareMariaDB(ctx context.Context, dir string, port int) (command, error) {
-	if _, err := find("mariadbd", "/usr/sbin"); err != nil {
-		if err := install(ctx, "mariadb-server"); err != nil {
-			return command{}, err
-		}
+// probeMySQL tells MySQL from MariaDB, which says so in its version: 10.11.14-MariaDB-0+deb12u2.
+func probeMySQL(ctx context.Context, admin string) (product, version string, err error) {
+	answer, err := ask(ctx, "mysql", admin, "SELECT @@version")
+	if err != nil {
+		return "", "", err
 	}
-	server, err := find("mariadbd", "/usr/sbin")
+	product = string(MySQL)
+	if strings.Contains(answer, "MariaDB") {
+		product = string(MariaDB)
+	}
+	version, _, _ = strings.Cut(answer, "-")
+	return product, version, nil
+}
+
+func prepareMariaDB(ctx context.Context, dir string, port int) (command, error) {
+	server, err := program(ctx, func() (string, error) { return find("mariadbd", "/usr/sbin/mariadbd") }, "mariadb-server")
 	if err != nil {
 		return command{}, err
 	}
-	initialize, err := find("mariadb-install-db", "/usr/bin")
+	initialize, err := find("mariadb-install-db", "/usr/bin/mariadb-install-db")
 	if err != nil {
 		return command{}, err
 	}
@@ -68,7 +83,7 @@ func prepareMariaDB(ctx context.Context, dir string, port int) (command, error) 
 	err = run(exec.CommandContext(ctx, initialize, "--no-defaults", "--datadir="+data, "--tmpdir="+temporary(data),
 		"--auth-root-authentication-method=normal", "--skip-test-db"), as)
 	if err != nil {
-		return command{}, err
+		return command{}, fmt.Errorf("mariadb-install-db: %w", err)
 	}
 	return mysqld{path: server}.command(data, port, as), nil
 }
@@ -83,7 +98,7 @@ func prepareMySQL(ctx context.Context, dir string, port int) (command, error) {
 		return command{}, err
 	}
 	if err := run(exec.CommandContext(ctx, m.path, m.args("--initialize-insecure", "--datadir="+data, "--tmpdir="+temporary(data))...), nil); err != nil {
-		return command{}, err
+		return command{}, fmt.Errorf("mysqld --initialize-insecure: %w", err)
 	}
 	return m.command(data, port, nil), nil
 }
@@ -118,9 +133,8 @@ func (m mysqld) command(data string, port int, as *account) command {
 		path: m.path,
 		args: m.args("--datadir="+data, fmt.Sprintf("--port=%d", port), "--bind-address=127.0.0.1",
 			"--tmpdir="+temporary(data), "--socket="+filepath.Join(data, "socket"), "--pid-file="+filepath.Join(data, "pid"), "--max-connections=300"),
-		as:    as,
-		stop:  syscall.SIGTERM,
-		admin: fmt.Sprintf("root@tcp(127.0.0.1:%d)/", port),
+		as:   as,
+		stop: syscall.SIGTERM,
 	}
 }
 
@@ -131,7 +145,7 @@ func findMySQL(ctx context.Context) (mysqld, error) {
 	if os.Getuid() == 0 {
 		options = append(options, "--user=root")
 	}
-	if path, err := find("mysqld", "/usr/sbin"); err == nil {
+	if path, err := find("mysqld", "/usr/sbin/mysqld"); err == nil {
 		out, err := exec.CommandContext(ctx, path, "--no-defaults", "--version").Output()
 		if err == nil && !strings.Contains(string(out), "MariaDB") {
 			return mysqld{path: path, options: options}, nil
@@ -141,10 +155,13 @@ func findMySQL(ctx context.Context) (mysqld, error) {
 	if err != nil {
 		return mysqld{}, err
 	}
-	libraries := root + "/usr/lib/x86_64-linux-gnu"
+	loaders, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu/ld-linux-*.so.*"))
+	if err != nil || len(loaders) == 0 {
+		return mysqld{}, fmt.Errorf("no dynamic loader in %s: remove it to have it made again", root)
+	}
 	return mysqld{
-		path:    libraries + "/ld-linux-x86-64.so.2",
-		loader:  []string{"--library-path", libraries, root + "/usr/sbin/mysqld"},
+		path:    loaders[0],
+		loader:  []string{"--library-path", filepath.Dir(loaders[0]), root + "/usr/sbin/mysqld"},
 		options: append(options, "--basedir="+root+"/usr", "--plugin-dir="+root+"/usr/lib/mysql/plugin"),
 	}, nil
 }

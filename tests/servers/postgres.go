@@ -2,44 +2,46 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
 func postgres() engine {
 	return engine{
-		driver:       "pgx",
-		variable:     "FIRSTTIME_TEST_POSTGRES",
-		install:      "apt-get install postgresql",
-		versionQuery: "SHOW server_version",
-		dsn:          urlWithDatabase,
-		prepare:      preparePostgres,
+		variable: "FIRSTTIME_TEST_POSTGRES",
+		install:  "apt-get install postgresql",
+		port:     "5432",
+		admin: func(address string) string {
+			return "postgres://postgres@" + address + "/postgres?sslmode=disable"
+		},
+		probe: func(ctx context.Context, admin string) (string, string, error) {
+			answer, err := ask(ctx, "pgx", admin, "SHOW server_version")
+			version, _, _ := strings.Cut(answer, " ") // the rest is the distribution's
+			return string(Postgres), version, err
+		},
+		prepare:  preparePostgres,
+		driver:   "pgx",
+		database: urlWithDatabase,
 	}
 }
 
-func urlWithDatabase(admin, database string) (string, error) {
+func urlWithDatabase(admin, name string) (string, error) {
 	u, err := url.Parse(admin)
-	if err != nil {
-		return "", err
+	if err != nil || u.Host == "" {
+		return "", errors.New("the DSN of a PostgreSQL server must be a URL: postgres://user@host:port/database")
 	}
-	u.Path = "/" + database
+	u.Path = "/" + name
 	return u.String(), nil
 }
 
 func preparePostgres(ctx context.Context, dir string, port int) (command, error) {
-	const installed = "/usr/lib/postgresql/*/bin"
-	if _, err := find("initdb", installed); err != nil {
-		if err := install(ctx, "postgresql"); err != nil {
-			return command{}, err
-		}
-	}
-	initdb, err := find("initdb", installed)
+	initdb, err := program(ctx, findInitdb, "postgresql")
 	if err != nil {
 		return command{}, err
 	}
@@ -53,7 +55,7 @@ func preparePostgres(ctx context.Context, dir string, port int) (command, error)
 	}
 	err = run(exec.CommandContext(ctx, initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-instructions"), as)
 	if err != nil {
-		return command{}, err
+		return command{}, fmt.Errorf("initdb: %w", err)
 	}
 	return command{
 		path: filepath.Join(filepath.Dir(initdb), "postgres"),
@@ -61,36 +63,28 @@ func preparePostgres(ctx context.Context, dir string, port int) (command, error)
 			"-D", data, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
 			"-c", "unix_socket_directories=", "-c", "max_connections=300",
 		},
-		as:    as,
-		stop:  syscall.SIGINT, // fast: it does not wait for clients
-		admin: fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port),
+		as:   as,
+		stop: syscall.SIGINT, // fast: it does not wait for clients
 	}, nil
 }
 
-// unprivileged is the account called name if these tests run as root, and otherwise their own.
-func unprivileged(name string) (*account, error) {
-	if os.Getuid() != 0 {
-		return nil, nil
+// findInitdb takes initdb from PATH or else the newest of Debian's, which are not in PATH. Beside it is the
+// server of the same version.
+func findInitdb() (string, error) {
+	if path, err := find("initdb"); err == nil {
+		return filepath.EvalSymlinks(path)
 	}
-	u, err := user.Lookup(name)
+	const installed = "/usr/lib/postgresql/%d/bin/initdb"
+	paths, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return nil, err
+	newest := 0
+	for _, path := range paths {
+		var major int
+		if _, err := fmt.Sscanf(path, installed, &major); err == nil {
+			newest = max(newest, major)
+		}
 	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	return &account{uint32(uid), uint32(gid)}, err
-}
-
-// makeDir makes a directory for the account that a server runs as.
-func makeDir(path string, as *account) error {
-	if err := os.Mkdir(path, 0o700); err != nil {
-		return err
-	}
-	if as == nil {
-		return nil
-	}
-	return os.Chown(path, int(as.uid), int(as.gid))
+	return find(fmt.Sprintf(installed, newest))
 }

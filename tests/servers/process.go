@@ -1,39 +1,43 @@
 package servers
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"sync"
 	"syscall"
 	"time"
 )
 
 // command is how to start a private server.
 type command struct {
-	path  string
-	args  []string
-	env   []string // beside the environment of the tests
-	as    *account // nil for the tests' own
-	stop  syscall.Signal
-	admin string // the DSN under which it will answer
+	path    string
+	args    []string
+	env     []string // beside the environment of the tests
+	as      *account // nil for the tests' own
+	stop    syscall.Signal
+	release func() // ends what serves beside it, when the server is given up; may be nil
 }
-
-// account is another user to run a server as: PostgreSQL refuses root.
-type account struct{ uid, gid uint32 }
 
 // process is a private server, running or not.
 type process struct {
 	command command
 	log     string
-	cmd     *exec.Cmd
-	ended   chan struct{}
+
+	mu    sync.Mutex
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when cmd has ended
 }
 
 func (p *process) start() error {
-	if p.running() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.alive() {
 		return errors.New("the server is running already")
 	}
 	log, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
@@ -49,15 +53,17 @@ func (p *process) start() error {
 	if err := startBound(cmd); err != nil {
 		return err
 	}
-	p.cmd, p.ended = cmd, make(chan struct{})
+	ended := make(chan struct{})
+	p.cmd, p.ended = cmd, ended
 	go func() {
 		_ = cmd.Wait() // how it ended is in its log
-		close(p.ended)
+		close(ended)
 	}()
 	return nil
 }
 
-func (p *process) running() bool {
+// alive needs the lock.
+func (p *process) alive() bool {
 	if p.cmd == nil {
 		return false
 	}
@@ -69,27 +75,38 @@ func (p *process) running() bool {
 	}
 }
 
-func (p *process) kill() error {
-	if !p.running() {
-		return nil
+func (p *process) running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.alive()
+}
+
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.alive() {
+		killTree(p.cmd, p.ended)
 	}
-	killGroup(p.cmd)
-	<-p.ended
-	return nil
 }
 
 func (p *process) stop() error {
-	if !p.running() {
+	p.mu.Lock()
+	if !p.alive() {
+		p.mu.Unlock()
 		return nil
 	}
-	if err := p.cmd.Process.Signal(p.command.stop); err != nil {
-		return errors.Join(err, p.kill())
+	signalled, ended := p.cmd.Process.Signal(p.command.stop), p.ended
+	p.mu.Unlock()
+	if signalled != nil {
+		p.kill()
+		return fmt.Errorf("the server had to be killed: %w", signalled)
 	}
 	select {
-	case <-p.ended:
+	case <-ended:
 		return nil
 	case <-time.After(time.Minute):
-		return errors.Join(errors.New("the server did not stop within a minute"), p.kill())
+		p.kill()
+		return errors.New("the server did not stop within a minute and was killed")
 	}
 }
 
@@ -99,39 +116,36 @@ func (p *process) logTail() string {
 	if err != nil {
 		return err.Error()
 	}
-	return string(text[max(0, len(text)-2000):])
+	return tail(text)
 }
 
-// run runs a command that prepares a server, and returns its output with the error.
+// run runs a command that prepares a server, and returns the end of its output with the error.
 func run(cmd *exec.Cmd, as *account) error {
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
 	isolate(cmd, as)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return errors.Join(err, errors.New(string(out[max(0, len(out)-2000):])))
+	if err := startBound(cmd); err != nil {
+		return err
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%w: %s", err, tail(out.Bytes()))
 	}
 	return nil
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
+func tail(text []byte) string { return string(text[max(0, len(text)-2000):]) }
 
-// find looks for a program in PATH and then in directories, which may be patterns; the last match of a
-// pattern, the newest version, wins.
-func find(name string, patterns ...string) (string, error) {
-	if path, err := exec.LookPath(name); err == nil {
-		return filepath.Abs(path)
-	}
-	for _, pattern := range patterns {
-		matches, err := filepath.Glob(filepath.Join(pattern, name))
-		if err == nil && len(matches) > 0 {
-			slices.Sort(matches)
-			return matches[len(matches)-1], nil
+// freePort finds a port that nobody listens on, below those that systems give to outgoing connections: such
+// a connection could take the port while the server is killed, and a client that dials it could even meet
+// itself.
+func freePort() (int, error) {
+	var err error
+	for range 100 {
+		port := 10000 + rand.IntN(32768-10000)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
 		}
 	}
-	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
+	return 0, err
 }

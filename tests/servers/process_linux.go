@@ -1,19 +1,40 @@
 package servers
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // isolate gives cmd a process group of its own and lets the kernel end it when this process ends, however
 // that happens.
 func isolate(cmd *exec.Cmd, as *account) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	if as != nil {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: as.uid, Gid: as.gid}
+	}
+}
+
+// enclose gives cmd namespaces of its own, where that is allowed: what it starts and mounts goes with it
+// when it is killed, so that removing what it left behind meets no mount and no writer. Unsharing, unlike
+// cloning, keeps its mounts from spreading to this system's.
+func enclose(cmd *exec.Cmd) {
+	namespaces := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS}
+	trial := exec.Command("true")
+	trial.SysProcAttr = namespaces
+	if trial.Run() == nil {
+		cmd.SysProcAttr = namespaces
 	}
 }
 
@@ -39,8 +60,62 @@ func startBound(cmd *exec.Cmd) error {
 	return <-done
 }
 
-func killGroup(cmd *exec.Cmd) {
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+// killTree kills cmd and all its descendants and waits until none is left. They are more than the process
+// group, since PostgreSQL's backends have sessions of their own; and a backend that lived on could still
+// commit, and would keep the server from starting again.
+func killTree(cmd *exec.Cmd, ended <-chan struct{}) {
+	root := cmd.Process.Pid
+	_ = syscall.Kill(root, syscall.SIGSTOP) // from here on it starts no further process
+	tree := descendants(root)
+	_ = syscall.Kill(root, syscall.SIGKILL)
+	for _, pid := range tree {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	<-ended
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if !anyAlive(tree) {
+			return
+		}
+	}
+}
+
+// descendants are the processes that root started, directly or not.
+func descendants(root int) []int {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	children := make(map[int][]int)
+	for _, stat := range stats {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		if err != nil {
+			continue
+		}
+		if _, parent, ok := processState(pid); ok {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	found := []int{root}
+	for i := 0; i < len(found); i++ {
+		found = append(found, children[found[i]]...)
+	}
+	return found[1:]
+}
+
+func anyAlive(pids []int) bool {
+	for _, pid := range pids {
+		if state, _, ok := processState(pid); ok && state != 'Z' { // a zombie has let go of everything
+			return true
+		}
+	}
+	return false
+}
+
+// processState reads a process's state and parent, which follow its name in parentheses.
+func processState(pid int) (state byte, parent int, ok bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, false
+	}
+	_, err = fmt.Sscanf(string(text[bytes.LastIndexByte(text, ')')+1:]), " %c %d", &state, &parent)
+	return state, parent, err == nil
 }
 
 // lockFile waits until this process has the file to itself.

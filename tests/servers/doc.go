@@ -1,0 +1,16 @@
+// Package servers brings the real servers that tests run against. For each kind it takes the first of
+//
+//   - a server that the user offers by a DSN in the environment: FIRSTTIME_TEST_POSTGRES (a postgres:// URL),
+//     FIRSTTIME_TEST_MARIADB and FIRSTTIME_TEST_MYSQL (user:password@tcp(host:port)/), FIRSTTIME_TEST_AMQP
+//     (an amqp:// URL);
+//   - a container of compose.yaml, where a Docker engine answers;
+//   - a private throwaway server from local binaries, in a temporary directory on a free port of
+//     127.0.0.1, with its durability at its default. As root on Debian or Ubuntu, packages that are
+//     missing are installed first, and named.
+//
+// Tests get databases of their own, made and dropped by them, and touch no other. What was used is appended
+// to the file that FIRSTTIME_TEST_REPORT names.
+//
+// A private server ends with the process that started it, also when that is killed (on Linux; elsewhere
+// Cleanup must run). A killed process leaves the directory behind: firsttime-* in the temporary directory.
+package servers
