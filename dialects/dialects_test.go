@@ -74,12 +74,15 @@ func TestErrorsAreClassifiedByCode(t *testing.T) {
 	add(mysqldialect.Dialect, dialects.ErrNotMigrated, my(1146, 1054, 1049)...)
 	add(mysqldialect.Dialect, nil, my(1062, 1586, 1142, 1045, 1290)...)
 	add(sqlite.Dialect, dialects.ErrRetryable, lite(5, 6, 261, 262, 517)...)
+	add(sqlite.Dialect, dialects.ErrBusy, lite(5, 6, 261, 262)...)
+	add(sqlite.Dialect, dialects.ErrBusy, context.DeadlineExceeded)
 	add(sqlite.Dialect, nil, lite(1, 8, 13, 1555, 2067)...)
 	for _, d := range all.Dialects() {
 		add(d, dialects.ErrNotFound, sql.ErrNoRows)
-		add(d, nil, context.Canceled, context.DeadlineExceeded, sql.ErrTxDone, errors.New("anything else"))
+		add(d, nil, context.Canceled, sql.ErrTxDone, errors.New("anything else"))
 	}
 	for _, d := range []dialects.Dialect{postgres.Dialect, mysqldialect.Dialect} {
+		add(d, nil, context.DeadlineExceeded)
 		add(d, dialects.ErrOutcomeUnknown, driver.ErrBadConn, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed,
 			&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, syscall.EPIPE)
 	}

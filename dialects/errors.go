@@ -16,6 +16,11 @@ var (
 	// failures, lock time-outs, a busy file.
 	ErrRetryable = errors.New("undone by the database, may be tried again")
 
+	// ErrBusy is matched if a statement had to wait because another session has the whole database
+	// locked: nobody else could write meanwhile either. With ErrRetryable it was undone; without, its
+	// context ended first.
+	ErrBusy = errors.New("the database is locked by another writer")
+
 	// ErrOutcomeUnknown is matched by failures that leave open whether the statement took effect,
 	// because the connection or the server ended before the answer.
 	ErrOutcomeUnknown = errors.New("no answer from the database, the outcome is unknown")
@@ -38,7 +43,7 @@ func Mark(sentinel, err error) error {
 
 // Marked reports whether err matches a sentinel of this package already.
 func Marked(err error) bool {
-	for _, sentinel := range []error{ErrRetryable, ErrOutcomeUnknown, ErrNotFound, ErrNotMigrated, ErrWrongDialect} {
+	for _, sentinel := range []error{ErrRetryable, ErrBusy, ErrOutcomeUnknown, ErrNotFound, ErrNotMigrated, ErrWrongDialect} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

@@ -101,8 +101,8 @@ func (c *Claim) extended(sent time.Time) {
 	c.leasedTo.Store(int64(sent.Add(c.in.set.lease).Sub(c.taken)))
 }
 
-// Confirmed reports whether this claim was confirmed by Confirm or InTx. A ConfirmTx does not count: the
-// claim cannot know whether that transaction was committed.
+// Confirmed reports whether this claim was confirmed by Confirm or InTx. A ConfirmTx does not count, before
+// Extend has seen that its transaction was committed.
 func (c *Claim) Confirmed() bool { return c.confirmed.Load() }
 
 // Confirm records that the work is done. It may be repeated. It runs to its end, within the store's time
@@ -160,17 +160,23 @@ func (c *Claim) InTx(ctx context.Context, db *sql.DB, work func(tx *sql.Tx) erro
 	return nil
 }
 
-// Extend lets the lease, and with it the retention, start anew; it never shortens them. It returns
-// ErrClaimLost if the claim does not hold the key any more or is confirmed.
+// Extend lets the lease, and with it the retention, start anew; it never shortens them. There is nothing
+// to extend any more, and no error, once the key is confirmed by this claim, be it in a transaction:
+// Confirmed says so from then on. It returns ErrClaimLost if the claim does not hold the key any more.
 func (c *Claim) Extend(ctx context.Context) error {
 	if err := c.held(); err != nil {
 		return c.failed("extend", err)
 	}
 	sent := time.Now()
-	if err := c.in.engine.extend(ctx, c); err != nil {
+	confirmed, err := c.in.engine.extend(ctx, c)
+	switch {
+	case err != nil:
 		return c.failed("extend", err)
+	case confirmed:
+		c.confirmed.Store(true)
+	default:
+		c.extended(sent)
 	}
-	c.extended(sent)
 	return nil
 }
 

@@ -21,6 +21,10 @@ var (
 	// it. Roll back and let the message be delivered again.
 	ErrClaimLost = errors.New("the claim does not hold the key any more: roll back and retry the message")
 
+	// ErrBusy is matched when SQLite could not write because of another writer. As long as there is one,
+	// nobody takes a claim over.
+	ErrBusy = dialects.ErrBusy
+
 	// ErrRetryTx is matched by ConfirmTx and InTx when the database undid the caller's transaction,
 	// or will: nothing of it is committed, and the whole of it may be tried again.
 	ErrRetryTx = errors.New("retry the whole transaction")

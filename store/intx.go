@@ -79,16 +79,8 @@ func (s *SQL) committed(ctx context.Context, c *Claim) (committed bool, err erro
 	ctx, cancel := c.in.set.limits.detached(ctx)
 	defer cancel()
 	err = retry(ctx, untilLimit, func(ctx context.Context) error {
-		claimed, err := s.queries.Extend(ctx, c.extendParams())
-		if err != nil || claimed {
-			return err
-		}
-		row, err := s.queries.Get(ctx, dialects.GetParams{Scope: c.in.name, MessageID: c.key})
-		if err != nil && !errors.Is(err, dialects.ErrNotFound) {
-			return err
-		}
-		committed = row.State == dialects.Confirmed && row.ClaimedBy == c.holder
-		return lostUnless(committed, nil)
+		committed, err = s.extendOrConfirmed(ctx, c)
+		return err
 	})
 	return committed, err
 }

@@ -56,6 +56,17 @@ func (m *Memory) Len() int {
 	return len(m.entries)
 }
 
+// EndLeases ends the leases of all claims that are not confirmed, as if their holders had died and time
+// had passed, for tests: the next claim on their keys takes them over.
+func (m *Memory) EndLeases() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	for _, n := range m.entries {
+		n.value.leasedUntil = min(n.value.leasedUntil, now)
+	}
+}
+
 func (m *Memory) claim(ctx context.Context, c *Claim) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -185,17 +196,16 @@ func (m *Memory) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *s
 	})
 }
 
-func (m *Memory) extend(ctx context.Context, c *Claim) error {
+func (m *Memory) extend(ctx context.Context, c *Claim) (confirmed bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return false, err
 	}
-	confirmed := false
-	err := m.mine(c, func(n *node[entry]) {
+	err = m.mine(c, func(n *node[entry]) {
 		if confirmed = n.value.confirmed; !confirmed {
 			m.prolong(n, c, m.now())
 		}
 	})
-	return lostUnless(!confirmed, err)
+	return confirmed, err
 }
 
 func (m *Memory) forget(_ context.Context, c *Claim) error {

@@ -21,7 +21,8 @@ type engine interface {
 	confirm(ctx context.Context, c *Claim) error
 	confirmTx(ctx context.Context, tx *sql.Tx, c *Claim) error
 	inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *sql.Tx) error) error
-	extend(ctx context.Context, c *Claim) error
+	// extend reports, instead of extending it, that the claim is confirmed.
+	extend(ctx context.Context, c *Claim) (confirmed bool, err error)
 	forget(ctx context.Context, c *Claim) error
 	confirmKey(ctx context.Context, c *Claim) error
 	confirmKeyTx(ctx context.Context, tx *sql.Tx, c *Claim) error
@@ -47,6 +48,9 @@ func (s *Scoped) Scope(name string, options ...Option) (*Scoped, error) {
 
 // Name is the name of the scope.
 func (s *Scoped) Name() string { return s.name }
+
+// Lease is the length of the leases of its claims.
+func (s *Scoped) Lease() time.Duration { return s.set.lease }
 
 // Claim claims key for this worker. Losing is an Outcome, not an error. It takes one round trip to the
 // database to win and two to lose, and at most the store's time limit: a claim that had to wait for

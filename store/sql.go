@@ -209,16 +209,32 @@ func (s *SQL) confirmTx(ctx context.Context, tx *sql.Tx, c *Claim) error {
 	})
 }
 
-func (s *SQL) extend(ctx context.Context, c *Claim) error {
+func (s *SQL) extend(ctx context.Context, c *Claim) (confirmed bool, err error) {
 	if s.closed.Load() {
-		return ErrClosed
+		return false, ErrClosed
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.in.set.timeout)
 	defer cancel()
-	return retry(ctx, fewTries, func(ctx context.Context) error {
-		held, err := s.queries.Extend(ctx, c.extendParams())
-		return lostUnless(held, err)
+	err = retry(ctx, fewTries, func(ctx context.Context) error {
+		confirmed, err = s.extendOrConfirmed(ctx, c)
+		return err
 	})
+	return confirmed, err
+}
+
+// extendOrConfirmed extends the claim, or finds out that it is confirmed, or that it is lost. The UPDATE
+// waits for a transaction that confirms the key; the read after it sees what became of that.
+func (s *SQL) extendOrConfirmed(ctx context.Context, c *Claim) (confirmed bool, err error) {
+	held, err := s.queries.Extend(ctx, c.extendParams())
+	if err != nil || held {
+		return false, err
+	}
+	row, err := s.queries.Get(ctx, dialects.GetParams{Scope: c.in.name, MessageID: c.key})
+	if err != nil && !errors.Is(err, dialects.ErrNotFound) {
+		return false, err
+	}
+	confirmed = row.State == dialects.Confirmed && row.ClaimedBy == c.holder
+	return confirmed, lostUnless(confirmed, nil)
 }
 
 func (s *SQL) forget(ctx context.Context, c *Claim) error {

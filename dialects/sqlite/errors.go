@@ -18,8 +18,13 @@ func (dialect) Normalize(err error) error {
 		return dialects.Mark(dialects.ErrNotFound, err)
 	}
 	switch resultCode(err) {
-	case 5, 6, 261, 262, 517: // busy, locked, busy in recovery, locked shared cache, stale snapshot
+	case 5, 6, 261, 262: // busy, locked, busy in recovery, locked shared cache
+		return dialects.Mark(dialects.ErrRetryable, dialects.Mark(dialects.ErrBusy, err))
+	case 517: // stale snapshot
 		return dialects.Mark(dialects.ErrRetryable, err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) { // a statement here takes long only if it waits for a writer
+		return dialects.Mark(dialects.ErrBusy, err)
 	}
 	return err
 }

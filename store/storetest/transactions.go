@@ -95,6 +95,10 @@ func (s *suite) testTransactions(t *testing.T) {
 		})
 		wantOutcome(t, claim(t, a, key), store.Duplicate)
 		s.wantEffects(t, key, 1)
+		noError(t, c.Extend(t.Context())) // by which a heartbeat learns that there is nothing to extend any more
+		if !c.Confirmed() {
+			t.Error("Extend did not notice that the claim is confirmed")
+		}
 	})
 
 	run(t, "AConfirmIsRolledBackWithTheWork", func(t *testing.T) {
