@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"time"
 )
 
@@ -74,6 +75,22 @@ func (s *Server) Restart(ctx context.Context) error {
 		return fmt.Errorf("%w; its log ends with:\n%s", err, s.private.logTail())
 	}
 	return nil
+}
+
+// Run runs a program of the machine's in the environment of a private server, its control program for
+// example, and returns what it prints.
+func (s *Server) Run(ctx context.Context, program string, args ...string) (string, error) {
+	if !s.Private() {
+		return "", errNotPrivate
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), s.private.command.env...)
+	cmd.Dir = s.dir
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", program, err, output)
+	}
+	return string(output), nil
 }
 
 func (s *Server) stopped() bool { return s.Private() && !s.private.running() }
