@@ -30,6 +30,13 @@ test: ## run all tests, on real databases, with the race detector
 	FIRSTTIME_TEST_REPORT=$(REPORT) $(GO) test -race -shuffle=on -parallel=$(PARALLEL) -timeout=40m ./...
 	@echo 'tested against:'; sort -u $(REPORT); rm -f $(REPORT)
 
+# As in `make test`, with 2000 orders instead of 500.
+.PHONY: proof
+proof: ## kill workers, brokers and databases under load at length, and print what became of it
+	@rm -f $(REPORT)
+	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -count=1 -timeout=60m ./tests/kill -orders=2000
+	@cat $(REPORT); rm -f $(REPORT)
+
 .PHONY: check
 check: generated tidy lint cross ## prove that gen/ is current, modules are tidy, code is clean and portable
 
@@ -64,10 +71,10 @@ cross: ## compile for the other systems
 COUNT ?= 6
 .PHONY: bench
 bench: ## measure against the drivers' floor; COUNT=6 runs each
-	$(GO) test -run='^$$' -bench=. -benchmem -count=$(COUNT) -timeout=60m ./store ./tests | tee bench.out
+	$(GO) test -run='^$$' -bench=. -benchmem -count=$(COUNT) -timeout=60m ./store ./consumer ./tests | tee bench.out
 	$(TOOL) benchstat -col '/impl@(floor firsttime)' bench.out
 
 .PHONY: cover
-cover: ## show the coverage of store and dialects by all tests
-	$(GO) test -parallel=$(PARALLEL) -coverprofile=cover.out -coverpkg=./store,./dialects/...,./migrations ./...
+cover: ## show the coverage of store, dialects, consumer and migrations by all tests
+	$(GO) test -parallel=$(PARALLEL) -coverprofile=cover.out -coverpkg=./store,./dialects/...,./consumer/...,./migrations ./...
 	$(GO) tool cover -func=cover.out

@@ -20,6 +20,7 @@ type working struct {
 	prev, next *working
 	listed     bool
 	ended      bool
+	failure    error         // of the last beat
 	lost       bool          // a beat found out that the claim is lost, and reported it
 	beating    chan struct{} // closed when the beat that is under way ends, nil if none is
 }
@@ -157,18 +158,10 @@ func (h *heartbeats) fire() {
 // beat extends one lease.
 func (h *heartbeats) beat(w *working) {
 	interval := h.interval(w)
-	// From this moment on a claim that was not extended counts as lost: others may have it soon.
-	given := w.claim.LeaseEnd().Add(-w.claim.Lease() / 20)
-	deadline := given
-	if soonest := time.Now().Add(interval / 2); deadline.Before(soonest) {
-		deadline = soonest // this process stood still, or the database is busy: ask all the same
-	}
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(w.Context), deadline)
-	err := w.claim.Extend(ctx)
-	cancel()
+	err := h.extend(w, interval)
 	now := time.Now()
 	busy := errors.Is(err, store.ErrBusy)
-	lost := errors.Is(err, store.ErrClaimLost) || err != nil && !busy && !now.Before(given)
+	lost := errors.Is(err, store.ErrClaimLost) || err != nil && !busy && !now.Before(w.safeUntil())
 
 	if h.set.observer != nil {
 		h.set.observer.Observe(w.Context, h.event(w, Heartbeat, err))
@@ -183,15 +176,39 @@ func (h *heartbeats) beat(w *working) {
 	w.lost = lost
 	close(w.beating)
 	w.beating = nil
+	w.failure = nil
 	switch {
 	case w.ended || lost || w.claim.Confirmed():
+		return
 	case err == nil:
 		h.insert(w, now.Add(interval))
-	case busy || now.Add(interval/4).Before(given):
-		h.insert(w, now.Add(interval/4))
-	default:
-		h.insert(w, given)
+		return
+	case !busy:
+		w.failure = err
 	}
+	next := now.Add(interval / 4)
+	if end := w.safeUntil(); !busy && end.Before(next) {
+		next = end
+	}
+	h.insert(w, next)
+}
+
+// safeUntil is when a claim that was not extended counts as lost: others may have it soon after.
+func (w *working) safeUntil() time.Time { return w.claim.LeaseEnd().Add(-w.claim.Lease() / 20) }
+
+// extend asks the store. It has its answer, or gives up, when the claim is not safe any more. A process that
+// stood still until then, or has waited for the lock of SQLite, asks all the same.
+func (h *heartbeats) extend(w *working, interval time.Duration) error {
+	end := w.safeUntil()
+	if now := time.Now(); !now.Before(end) {
+		if w.failure != nil {
+			return w.failure
+		}
+		end = now.Add(interval)
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(w.Context), end)
+	defer cancel()
+	return w.claim.Extend(ctx)
 }
 
 // lostCause is the cause with which the handler's context ends. It matches store.ErrClaimLost.

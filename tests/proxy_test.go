@@ -28,6 +28,20 @@ type proxy struct {
 	server   string
 	next     atomic.Int32 // the cut for the next COMMIT
 	cuts     atomic.Int32
+	blocked  atomic.Bool // nothing gets through, and no new connection
+	links    sync.Map    // of the connections that are open
+}
+
+// block lets the server vanish: what is sent to it gets no answer, and new connections end.
+func (p *proxy) block() { p.blocked.Store(true) }
+
+// unblock lets it come back. The connections that were blocked are gone.
+func (p *proxy) unblock() {
+	p.blocked.Store(false)
+	p.links.Range(func(client, _ any) bool {
+		client.(net.Conn).Close()
+		return true
+	})
 }
 
 // proxied starts a proxy before the server of dsn and returns the DSN that leads through it.
@@ -61,6 +75,10 @@ func (p *proxy) serve() {
 			return
 		}
 		server, err := net.Dial("tcp", p.server)
+		if err == nil && p.blocked.Load() {
+			server.Close()
+			err = net.ErrClosed
+		}
 		if err != nil {
 			client.Close()
 			continue
@@ -73,6 +91,8 @@ func (p *proxy) relay(client, server net.Conn) {
 	var once sync.Once
 	end := func() { once.Do(func() { client.Close(); server.Close() }) }
 	defer end()
+	p.links.Store(client, true)
+	defer p.links.Delete(client)
 	var muted atomic.Bool // the answers are kept from the client
 	go func() {
 		defer end()
@@ -92,6 +112,9 @@ func (p *proxy) relay(client, server net.Conn) {
 		n, err := client.Read(buffer)
 		if err != nil {
 			return
+		}
+		if p.blocked.Load() {
+			continue // until unblock closes it, or the client gives up
 		}
 		what := cutNothing
 		if bytes.Contains(bytes.ToLower(buffer[:n]), []byte("commit")) {

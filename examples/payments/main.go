@@ -55,9 +55,10 @@ func main() {
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	err := run(ctx, c)
+	stop()
 	// To be told to end while it still starts is no failure.
-	if err := run(ctx, c); err != nil && !errors.Is(err, context.Canceled) {
+	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "payments:", err)
 		os.Exit(1)
 	}

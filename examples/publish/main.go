@@ -39,8 +39,8 @@ func main() {
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	n, err := publish(ctx, c)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "publish:", err)
 		os.Exit(1)

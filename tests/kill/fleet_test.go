@@ -3,7 +3,6 @@ package kill
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -181,5 +180,5 @@ func (l *lockedBuffer) tail(n int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := l.b.Bytes()
-	return fmt.Sprintf("%s", all[max(0, len(all)-n):])
+	return string(all[max(0, len(all)-n):])
 }

@@ -100,7 +100,7 @@ func (r run) do(t *testing.T) result {
 		"-dialect", r.dialect, "-dsn", s.dsn, "-lease", lease.String(), "-concurrency", "4", "-work", r.work.String(),
 		fmt.Sprintf("-outside-transaction=%v", r.outside))
 	s.waitFor(t, "the queue", func() bool { return s.ready(s.queue) >= 0 })
-	result := result{run: r, messages: s.publish(t)}
+	result := result{run: r, messages: s.publishOrders(t, *orders, 0.3)}
 
 	stop := make(chan struct{})
 	var killing sync.WaitGroup
@@ -210,11 +210,11 @@ func (s *site) disturb(t *testing.T, f fault, n int) {
 	}
 }
 
-// publish returns the number of messages.
-func (s *site) publish(t *testing.T) int {
+// publishOrders returns the number of messages.
+func (s *site) publishOrders(t *testing.T, orders int, duplicates float64) int {
 	t.Helper()
 	output, err := exec.CommandContext(t.Context(), build(t, "publish"), "-amqp", s.rabbit.URL(), "-queue", s.queue,
-		"-orders", fmt.Sprint(*orders), "-duplicates", "0.3").CombinedOutput()
+		"-orders", fmt.Sprint(orders), "-duplicates", fmt.Sprint(duplicates)).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
