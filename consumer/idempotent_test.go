@@ -486,3 +486,52 @@ func TestChainRunsTheFirstMiddlewareOutermost(t *testing.T) {
 		t.Errorf("order %v", order)
 	}
 }
+
+// stubborn is a store of the small contract that cannot be told how the work ended.
+type stubborn struct {
+	store.Store
+	confirms, forgets int
+	failures          int // of Confirm, before it succeeds
+}
+
+func (s *stubborn) Confirm(context.Context, string) error {
+	if s.confirms++; s.confirms <= s.failures {
+		return errStore
+	}
+	return nil
+}
+
+func (s *stubborn) Forget(context.Context, string) error {
+	s.forgets++
+	return errStore
+}
+
+func TestAConfirmThatFailsIsTriedAgain(t *testing.T) {
+	for failures, gaveUp := range map[int]bool{3: false, 1000: true} {
+		synctest.Test(t, func(t *testing.T) {
+			seen, s := new(events), &stubborn{Store: newMemory(t), failures: failures}
+			started := time.Now()
+			ack := consumer.Idempotent(s, consumer.MessageID, (&handler{answer: answers(consumer.Accept())}).handle,
+				consumer.WithObserver(seen), quiet())(t.Context(), order{"A-1"})
+			if ack != consumer.Accept() {
+				t.Errorf("answer %v: the work was done", ack)
+			}
+			failed := seen.of(consumer.ConfirmFailed)
+			if gaveUp != (len(failed) == 1) || gaveUp && !errors.Is(failed[0].Err, errStore) {
+				t.Errorf("%d failures reported: %+v", len(failed), failed)
+			}
+			if took := time.Since(started); took > 30*time.Second || gaveUp && (took < 15*time.Second || s.confirms < 5) {
+				t.Errorf("%d tries in %v", s.confirms, took)
+			}
+		})
+	}
+}
+
+func TestAKeyThatCannotBeGivenBackIsReported(t *testing.T) {
+	seen, s := new(events), &stubborn{Store: newMemory(t)}
+	ack := consumer.Idempotent(s, consumer.MessageID, (&handler{answer: answers(consumer.Reject(errHandler))}).handle,
+		consumer.WithObserver(seen), quiet())(t.Context(), order{"A-1"})
+	if ack != consumer.Reject(errHandler) || s.forgets != 1 || len(seen.of(consumer.ForgetFailed)) != 1 {
+		t.Errorf("answer %v, %d forgets, events %+v", ack, s.forgets, seen.all)
+	}
+}
