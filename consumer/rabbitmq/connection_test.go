@@ -350,3 +350,34 @@ func TestConsumeLeavesNoGoroutineBehind(t *testing.T) {
 	}
 	goleak.VerifyNone(t, before)
 }
+
+func TestAMessageThatCannotBeMovedIsKeptUntilItCan(t *testing.T) {
+	t.Parallel()
+	b := shared(t)
+	queue := b.queue()
+	b.declare(queue+".dlq", amqp.Table{"x-max-length": int32(1), "x-overflow": "reject-publish"})
+	b.publish("", queue+".dlq", message("fills it"))
+	var (
+		log   lockedBuffer
+		calls atomic.Int32
+	)
+	stop := b.consume(queue, func(context.Context, amqp.Delivery) consumer.Ack {
+		calls.Add(1)
+		return consumer.Reject(errHandler)
+	}, rabbitmq.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	b.publish("", queue, message("A-1"))
+	for deadline := time.Now().Add(patience); strings.Count(log.String(), "could not be moved") < 3; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the broker took it, or nobody said that it did not:\n%s", log.String())
+		}
+	}
+	if _, err := b.ch.QueuePurge(queue+".dlq", false); err != nil {
+		t.Fatal(err)
+	}
+	if dead := b.take(queue + ".dlq"); dead.MessageId != "A-1" || calls.Load() != 1 {
+		t.Errorf("dead letter %q after %d calls", dead.MessageId, calls.Load())
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}

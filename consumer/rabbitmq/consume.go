@@ -217,7 +217,7 @@ func (c *client) process(ctx context.Context, j job) {
 	}
 	message := restore(j.delivery)
 	ack := c.call(ctx, message)
-	if err := c.settle(ctx, j.delivery, ack); err != nil {
+	if err := c.settle(ctx, j, ack); err != nil {
 		c.logger.Warn("rabbitmq: a delivery could not be settled, the broker delivers it again",
 			"queue", c.queue, "message_id", message.MessageId, "answer", ack.String(), "error", err)
 	}

@@ -2,6 +2,7 @@ package rabbitmq
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -10,9 +11,9 @@ import (
 	"github.com/firsttime-go/firsttime/consumer"
 )
 
-// settle does with a delivery what its handler answered. A delivery that is not settled, because of the
-// error, is put back or still the broker's.
-func (c *client) settle(ctx context.Context, d amqp.Delivery, ack consumer.Ack) error {
+// settle does with a delivery what its handler answered. If it cannot, the broker delivers it again.
+func (c *client) settle(ctx context.Context, j job, ack consumer.Ack) error {
+	d := j.delivery
 	if ack.SpendsAttempt() {
 		c.failures.Store(0)
 	}
@@ -20,7 +21,7 @@ func (c *client) settle(ctx context.Context, d amqp.Delivery, ack consumer.Ack) 
 	case consumer.VerdictAccept:
 		return d.Ack(false)
 	case consumer.VerdictReject:
-		return c.bury(ctx, d, "rejected", attemptsOf(d)+1, ack)
+		return c.bury(ctx, j, "rejected", attemptsOf(d)+1, ack)
 	}
 	if ctx.Err() != nil { // the handler was ended; that says nothing about the message
 		return d.Nack(false, true)
@@ -28,18 +29,18 @@ func (c *client) settle(ctx context.Context, d amqp.Delivery, ack consumer.Ack) 
 	attempts := attemptsOf(d)
 	if !ack.SpendsAttempt() {
 		delay := c.patience(ctx, ack)
-		return c.postpone(ctx, d, attempts, c.topology.wait(waitFor(delay)), delay)
+		return c.postpone(ctx, j, attempts, c.topology.wait(waitFor(delay)), delay)
 	}
 	attempts++
 	switch {
 	case attempts >= c.ladder.MaxAttempts:
-		return c.bury(ctx, d, "attempts exhausted", attempts, ack)
+		return c.bury(ctx, j, "attempts exhausted", attempts, ack)
 	case ack.Delay() > 0:
 		delay := min(ack.Delay(), maxWait)
-		return c.postpone(ctx, d, attempts, c.topology.wait(waitFor(delay)), delay)
+		return c.postpone(ctx, j, attempts, c.topology.wait(waitFor(delay)), delay)
 	}
 	rung := c.ladder.rung(attempts)
-	return c.postpone(ctx, d, attempts, c.topology.retry(rung), jittered(rung, c.ladder.Jitter))
+	return c.postpone(ctx, j, attempts, c.topology.retry(rung), jittered(rung, c.ladder.Jitter))
 }
 
 // patience is how long a delivery waits that is not to blame for its retry. While the store fails, its
@@ -59,11 +60,11 @@ func (c *client) patience(ctx context.Context, ack consumer.Ack) time.Duration {
 }
 
 // postpone moves the message of a delivery to a rung, from which it comes back after delay.
-func (c *client) postpone(ctx context.Context, d amqp.Delivery, attempts int, to waiting, delay time.Duration) error {
-	message := republished(d)
+func (c *client) postpone(ctx context.Context, j job, attempts int, to waiting, delay time.Duration) error {
+	message := republished(j.delivery)
 	message.Headers[headerAttempts] = int64(attempts)
 	message.Expiration = milliseconds(delay)
-	return c.move(ctx, d, to.name, message, func(conn *amqp.Connection) error {
+	return c.move(ctx, j, to.name, message, func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()
 		if err != nil {
 			return err
@@ -74,32 +75,42 @@ func (c *client) postpone(ctx context.Context, d amqp.Delivery, attempts int, to
 }
 
 // bury moves the message of a delivery to the dead letters.
-func (c *client) bury(ctx context.Context, d amqp.Delivery, reason string, attempts int, ack consumer.Ack) error {
-	message := republished(d)
+func (c *client) bury(ctx context.Context, j job, reason string, attempts int, ack consumer.Ack) error {
+	message := republished(j.delivery)
 	// An operator who moves it back to the queue gives it all its attempts again.
 	delete(message.Headers, headerAttempts)
 	message.Headers[HeaderReason] = reason
 	message.Headers[HeaderAttempts] = int64(attempts)
 	message.Headers[HeaderQueue] = c.queue
 	set(message.Headers, HeaderError, errorText(ack.Err()))
-	c.logger.Error("rabbitmq: dead letter", "queue", c.queue, "message_id", d.MessageId,
+	c.logger.Error("rabbitmq: dead letter", "queue", c.queue, "message_id", message.MessageId,
 		"reason", reason, "attempts", attempts, "error", ack.Err())
-	return c.move(ctx, d, c.topology.deadLetters(), message, c.topology.declareDeadLetters)
+	return c.move(ctx, j, c.topology.deadLetters(), message, c.topology.declareDeadLetters)
 }
 
 // move publishes the message of a delivery into another queue, and acknowledges the delivery when it is
-// there. If that fails the delivery is put back, after a pause.
-func (c *client) move(ctx context.Context, d amqp.Delivery, queue string, message amqp.Publishing, prepare func(*amqp.Connection) error) error {
-	err := c.publisher.publish(ctx, queue, message, prepare)
-	if err == nil {
-		return d.Ack(false)
+// there. It tries until it can, or the delivery is lost to its channel, or the consumer shuts down: to put the
+// message back instead would count as one of the returns after which a quorum queue gives a message up.
+func (c *client) move(ctx context.Context, j job, queue string, message amqp.Publishing, prepare func(*amqp.Connection) error) error {
+	pause := backoff{first: 100 * time.Millisecond, max: 10 * time.Second}
+	for {
+		err := c.publisher.publish(ctx, queue, message, prepare)
+		if err == nil {
+			return j.delivery.Ack(false)
+		}
+		wait := time.NewTimer(pause.next())
+		select {
+		case <-c.draining:
+			wait.Stop()
+			return errors.Join(err, j.delivery.Nack(false, true))
+		case <-wait.C:
+		}
+		if j.from.IsClosed() {
+			return err
+		}
+		c.logger.Warn("rabbitmq: a message could not be moved to another queue, trying again",
+			"queue", c.queue, "to", queue, "message_id", message.MessageId, "error", err)
 	}
-	select {
-	case <-c.draining:
-	case <-time.After(jittered(2*time.Second, 0.5)):
-	}
-	_ = d.Nack(false, true)
-	return err
 }
 
 // errorText is short enough for the frame of a message's headers.
