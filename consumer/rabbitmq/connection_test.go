@@ -252,10 +252,14 @@ func TestShuttingDownLetsFiftyHandlersFinish(t *testing.T) {
 		}
 	}
 	// Nothing is lost: what was not accepted is in the queue, or on its way back to it.
-	for deadline := time.Now().Add(patience); b.ready(queue) != messages-confirmed; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d messages left, %d confirmed, of %d", b.ready(queue), confirmed, messages)
-		}
+	s := newSeen()
+	again := b.consume(queue, s.accept, fast(3), rabbitmq.WithStore(m))
+	s.wait(t, messages-confirmed)
+	if err := again(); err != nil {
+		t.Error(err)
+	}
+	if len(s.ids()) != messages-confirmed {
+		t.Errorf("%d messages came back, want %d", len(s.ids()), messages-confirmed)
 	}
 }
 

@@ -40,6 +40,8 @@ type run struct {
 	fault   fault
 	outside bool          // the charge is not in the key's transaction
 	work    time.Duration // per charge; on SQLite it keeps all other writers waiting
+
+	concurrency int // of each worker
 }
 
 type fault string
@@ -58,9 +60,9 @@ func (r run) where() string {
 }
 
 func runs() []run {
-	sqlite := run{kind: "SQLite", dialect: "sqlite", driver: "sqlite", work: 10 * time.Millisecond}
-	postgres := run{kind: "PostgreSQL", server: servers.Postgres, dialect: "postgres", driver: "pgx", work: 100 * time.Millisecond}
-	mariadb := run{kind: "MariaDB", server: servers.MariaDB, dialect: "mysql", driver: "mysql", work: 100 * time.Millisecond}
+	sqlite := run{kind: "SQLite", dialect: "sqlite", driver: "sqlite", work: 10 * time.Millisecond, concurrency: 4}
+	postgres := run{kind: "PostgreSQL", server: servers.Postgres, dialect: "postgres", driver: "pgx", work: 100 * time.Millisecond, concurrency: 4}
+	mariadb := run{kind: "MariaDB", server: servers.MariaDB, dialect: "mysql", driver: "mysql", work: 100 * time.Millisecond, concurrency: 4}
 	var all []run
 	for _, r := range []run{sqlite, postgres, mariadb} {
 		for _, f := range []fault{nothing, broker, database} {
@@ -96,9 +98,7 @@ func TestOrdersAreChargedOnceWhileProcessesDie(t *testing.T) {
 
 func (r run) do(t *testing.T) result {
 	s := r.setUp(t)
-	f := startFleet(t, workers, build(t, "payments"), "-amqp", s.rabbit.URL(), "-queue", s.queue,
-		"-dialect", r.dialect, "-dsn", s.dsn, "-lease", lease.String(), "-concurrency", "4", "-work", r.work.String(),
-		fmt.Sprintf("-outside-transaction=%v", r.outside))
+	f := s.startFleet(t, r, workers)
 	s.waitFor(t, "the queue", func() bool { return s.ready(s.queue) >= 0 })
 	result := result{run: r, messages: s.publishOrders(t, *orders, 0.3)}
 
@@ -173,6 +173,13 @@ func (r run) setUp(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	return s
+}
+
+func (s *site) startFleet(t *testing.T, r run, size int) *fleet {
+	t.Helper()
+	return startFleet(t, size, build(t, "payments"), "-amqp", s.rabbit.URL(), "-queue", s.queue,
+		"-dialect", r.dialect, "-dsn", s.dsn, "-lease", lease.String(), "-concurrency", fmt.Sprint(r.concurrency),
+		"-work", r.work.String(), fmt.Sprintf("-outside-transaction=%v", r.outside))
 }
 
 func start(t *testing.T, kind servers.Kind) *servers.Server {
