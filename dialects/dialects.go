@@ -19,6 +19,17 @@ type Dialect interface {
 	// error that matches one of this package's sentinels as well as everything that err matched.
 	// Errors it does not know, nil and errors that are normalized already are returned as they are.
 	Normalize(err error) error
+
+	// Check looks for whatever in the database, the table and the settings of db would break the
+	// promises or fail later, for statements sent in this mode. It changes nothing. It goes on after a
+	// finding as far as that is possible; an error says that the database does not answer.
+	Check(ctx context.Context, db *sql.DB, mode StatementMode) (Findings, error)
+
+	// Clock reads the database's clock, in microseconds since 1970.
+	Clock(ctx context.Context, db *sql.DB) (int64, error)
+
+	// Size is the size of the table and its indexes.
+	Size(ctx context.Context, db *sql.DB) (Size, error)
 }
 
 // StatementMode says how statements reach the server.

@@ -36,6 +36,15 @@ var (
 	// ErrNotFound is matched by Get for a key that is not in the table.
 	ErrNotFound = dialects.ErrNotFound
 
+	// ErrConfirmed is matched by Release and ForceRelease for a key that is confirmed.
+	ErrConfirmed = errors.New("the key is confirmed")
+
+	// ErrLive is matched by Release for a claim whose lease is still running.
+	ErrLive = errors.New("the claim's lease is still running")
+
+	// ErrPurgeUnfinished is matched by Purge when its time is over before everything was deleted.
+	ErrPurgeUnfinished = errors.New("the time of the purge is over, there are more keys to delete")
+
 	// ErrNotMigrated is matched when the table firsttime_keys is missing or lacks a column.
 	ErrNotMigrated = dialects.ErrNotMigrated
 

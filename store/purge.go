@@ -9,33 +9,88 @@ import (
 	"time"
 )
 
-// purgeBatch bounds how many rows one statement of a purge locks, and for how long.
-const purgeBatch = 1000
+// DefaultPurgeShare is the part of the time in which a purge's statements run.
+const DefaultPurgeShare = 0.5
 
-// PurgeExpired deletes the keys whose retention is over, in batches, oldest first, and returns how many.
-// It never deletes a claim with a live lease, and never locks the table. Several processes may run it at
-// once. When it fails or ctx ends, what was deleted until then stays deleted and is counted.
+// PurgeOptions say how a purge is to run. The zero value is what PurgeExpired does.
+type PurgeOptions struct {
+	// Share is the part of the time in which statements may run, over 0 up to 1: after each batch there is a
+	// pause. 0 means DefaultPurgeShare.
+	Share float64
+	// MaxDuration ends the purge when it is over. 0 means no limit.
+	MaxDuration time.Duration
+	// Progress is called after every batch with the number of keys deleted so far. It may be nil.
+	Progress func(deleted int64)
+}
+
+// The bounds of a batch, and how long the statement that deletes one is to take: what it locks, it locks for
+// so long, and whoever waits for it waits for so long.
+const (
+	minBatch    = 50
+	firstBatch  = 500
+	maxBatch    = 5000
+	aimForBatch = 50 * time.Millisecond
+)
+
+// PurgeExpired is Purge without options.
 func (s *SQL) PurgeExpired(ctx context.Context) (deleted int64, err error) {
-	for {
-		n, err := s.purgeBatch(ctx)
+	return s.Purge(ctx, PurgeOptions{})
+}
+
+// Purge deletes the keys whose retention is over, the oldest first, and returns how many. It works in batches
+// whose size adapts to the speed of the database, with pauses between them. It never deletes a claim with a
+// live lease, and never locks the table. Several processes may run it at once. When it fails or ctx ends, what
+// was deleted until then stays deleted and is counted; ErrPurgeUnfinished says that MaxDuration ended it.
+func (s *SQL) Purge(ctx context.Context, o PurgeOptions) (deleted int64, err error) {
+	if o.Share == 0 {
+		o.Share = DefaultPurgeShare
+	}
+	if !(o.Share > 0 && o.Share <= 1) || o.MaxDuration < 0 {
+		return 0, opError("purge", "", "", fmt.Errorf("a share of %v and a duration of %v make no sense: "+
+			"give a share over 0 up to 1 and no negative duration", o.Share, o.MaxDuration))
+	}
+	started := time.Now()
+	for size := int64(firstBatch); ; {
+		begun := time.Now()
+		n, err := s.purgeBatch(ctx, size)
+		took := time.Since(begun)
 		deleted += n
-		if err != nil {
+		if o.Progress != nil {
+			o.Progress(deleted)
+		}
+		if err != nil || n < size {
 			return deleted, opError("purge", "", "", err)
 		}
-		if n < purgeBatch {
-			return deleted, nil
+		pause := time.Duration(float64(took) * (1/o.Share - 1))
+		if o.MaxDuration > 0 && time.Since(started)+pause >= o.MaxDuration {
+			return deleted, opError("purge", "", "", ErrPurgeUnfinished)
+		}
+		size = nextBatch(size, took)
+		wait := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return deleted, opError("purge", "", "", context.Cause(ctx))
+		case <-wait.C:
 		}
 	}
 }
 
-func (s *SQL) purgeBatch(ctx context.Context) (deleted int64, err error) {
+// nextBatch is the size with which the next statement takes about as long as is aimed for. It grows by half
+// at most, because the first batches find the pages in memory that later ones do not.
+func nextBatch(size int64, took time.Duration) int64 {
+	fit := int64(float64(size) * float64(aimForBatch) / float64(max(took, time.Microsecond)))
+	return min(max(fit, minBatch), size+size/2, maxBatch)
+}
+
+func (s *SQL) purgeBatch(ctx context.Context, size int64) (deleted int64, err error) {
 	if s.closed.Load() {
 		return 0, ErrClosed
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.set.timeout)
 	defer cancel()
 	err = retry(ctx, fewTries, func(ctx context.Context) error {
-		deleted, err = s.queries.PurgeBatch(ctx, purgeBatch)
+		deleted, err = s.queries.PurgeBatch(ctx, size)
 		return err
 	})
 	return deleted, err

@@ -27,6 +27,8 @@ type engine interface {
 	confirmKey(ctx context.Context, c *Claim) error
 	confirmKeyTx(ctx context.Context, tx *sql.Tx, c *Claim) error
 	get(ctx context.Context, scope, key string) (Record, error)
+	// discard removes a claim whoever holds it. The errors are ErrNotFound and ErrConfirmed.
+	discard(ctx context.Context, scope, key string) error
 }
 
 func newScoped(e engine, name string, set settings, own *ownClaims) (*Scoped, error) {

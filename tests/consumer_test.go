@@ -43,6 +43,16 @@ func wantOneEffect(t *testing.T, db *sql.DB) {
 	}
 }
 
+// impatient is the same store with a time limit that would be too short for its start.
+func impatient(t *testing.T, s *store.SQL, limit time.Duration) *store.Scoped {
+	t.Helper()
+	scoped, err := s.Scope(store.DefaultScope, store.WithTimeout(limit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scoped
+}
+
 // deliverUntilAccepted delivers until the answer is Accept, as a broker does. It returns how many
 // deliveries were put back.
 func deliverUntilAccepted(t *testing.T, handle consumer.Handler[string], id string) (putBack int) {
@@ -179,7 +189,7 @@ func TestALongTransactionOnSQLiteIsNoLostClaim(t *testing.T) {
 	db, dsn := sqliteDB.migrated(t)
 	effects(t, db)
 	s := sqliteDB.store(t, db, store.WithLease(shortLease))
-	other := sqliteDB.store(t, sqliteDB.open(t, dsn), store.WithLease(shortLease), store.WithTimeout(100*time.Millisecond))
+	other := impatient(t, sqliteDB.store(t, sqliteDB.open(t, dsn), store.WithLease(shortLease)), 100*time.Millisecond)
 	var beats atomic.Int32
 	handle := consumer.Idempotent(s, messageID, func(ctx context.Context, id string) consumer.Ack {
 		return consumer.FromError(consumer.ClaimFrom(ctx).InTx(ctx, db, func(tx *sql.Tx) error {
@@ -214,10 +224,11 @@ func TestAHandlerIsCanceledWhenItsLeaseCannotBeExtended(t *testing.T) {
 			t.Parallel()
 			_, dsn := d.migrated(t)
 			p, through := proxied(t, d, dsn)
-			s, err := store.New(d.open(t, through), d.dialect, store.WithLease(2*shortLease), store.WithTimeout(shortLease))
+			whole, err := store.New(d.open(t, through), d.dialect, store.WithLease(2*shortLease), store.WithTimeout(time.Minute))
 			if err != nil {
 				t.Fatal(err)
 			}
+			s := impatient(t, whole, shortLease)
 			var lost atomic.Int32
 			handle := consumer.Idempotent(s, messageID, func(ctx context.Context, _ string) consumer.Ack {
 				p.block()
@@ -251,11 +262,12 @@ func TestAConfirmIsTriedUntilTheLeaseIsNearlyOver(t *testing.T) {
 			t.Parallel()
 			db, dsn := postgresDB.migrated(t)
 			p, through := proxied(t, postgresDB, dsn)
-			s, err := store.New(postgresDB.open(t, through), postgresDB.dialect,
-				store.WithLease(6*shortLease), store.WithTimeout(shortLease/2))
+			whole, err := store.New(postgresDB.open(t, through), postgresDB.dialect,
+				store.WithLease(6*shortLease), store.WithTimeout(time.Minute))
 			if err != nil {
 				t.Fatal(err)
 			}
+			s := impatient(t, whole, shortLease/2)
 			var failed atomic.Int32
 			started := time.Now()
 			handle := consumer.Idempotent(s, messageID, func(context.Context, string) consumer.Ack {

@@ -25,10 +25,14 @@ type database struct {
 	name    string // for people; without user and password
 }
 
-const knownSchemes = "postgres://user:password@host/database, mysql://user:password@host/database or sqlite:path"
+const knownSchemes = "postgres://user:password@host/database, mysql://user:password@host/database, " +
+	"user:password@tcp(host:3306)/database or sqlite:path"
 
 // openDatabase opens what a --db flag names. It does not connect. No error contains the password.
 func openDatabase(dsn string) (database, error) {
+	if strings.Contains(dsn, ")/") && !strings.Contains(dsn, "://") { // as go-sql-driver writes it
+		return openMySQL(dsn)
+	}
 	scheme, rest, found := strings.Cut(dsn, ":")
 	if !found {
 		return database{}, wrongUse{errors.New("the database has no scheme: write " + knownSchemes)}

@@ -25,7 +25,7 @@ type demoOptions struct {
 	json      bool
 }
 
-func newDemo() *cobra.Command {
+func newDemo(c *cli) *cobra.Command {
 	var o demoOptions
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -33,22 +33,21 @@ func newDemo() *cobra.Command {
 		Long: `Lets consumers handle payments from an in-process broker that delivers each message one to four times,
 some to two consumers at once, while about one in twenty handlers dies half way. Each handler charges in
 the same transaction that confirms its key. The demo exits with 0 only if every payment was charged
-exactly once. Without --db it uses an SQLite file in a temporary directory, and removes it.`,
+exactly once. Without --db, whatever FIRSTTIME_DB says, it uses an SQLite file in a temporary directory, and removes it.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("input") && cmd.Flags().Changed("messages") {
 				return wrongUse{errors.New("--input and --messages exclude each other")}
 			}
+			o.db, o.json = c.db, c.json
 			return runDemo(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.db, "db", "", "run on a server or file: "+knownSchemes)
 	f.IntVar(&o.messages, "messages", 500, "number of payments to generate")
 	f.IntVar(&o.consumers, "consumers", 4, "number of concurrent consumers")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the deliveries and crashes")
 	f.StringVar(&o.input, "input", "", "file of payments, one JSON object with id, order_id and amount_cents a line, instead of generated ones")
-	f.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	return cmd
 }
 

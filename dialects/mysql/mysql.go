@@ -34,6 +34,14 @@ func (d dialect) Open(ctx context.Context, db *sql.DB, mode dialects.StatementMo
 		return nil, errors.New("autocommit is off in the sessions of db, so that no claim would ever be committed: " +
 			"remove autocommit from its DSN")
 	}
+	level, err := isolation(ctx, db)
+	switch {
+	case err != nil:
+		return nil, normalize(err)
+	case level == readUncommitted:
+		return nil, errors.New("the sessions of db read what is not committed, so that a message could be acknowledged " +
+			"whose work is rolled back: remove transaction_isolation from its DSN, or set it to READ-COMMITTED")
+	}
 	if mode == dialects.Unprepared {
 		q := queries{plain, db}
 		return q, dialects.CheckTable(ctx, q)

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/firsttime-go/firsttime/migrations"
+	"github.com/firsttime-go/firsttime/store"
+)
+
+type finding struct {
+	Level  string `json:"level"`
+	Check  string `json:"check"`
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func newDoctor(c *cli) *cobra.Command {
+	var lease, retention = store.DefaultLease, store.DefaultRetention
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check the database, the table and the settings; exit with 3 if there is a fault",
+		Long: `Looks for whatever would break the promises or fail later, and says what to do. It changes nothing. What it finds
+is a note (worth knowing), a warning (works, but not as well or as safely as it could), or a fault.`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.doctor(cmd, store.WithLease(lease), store.WithRetention(retention))
+		},
+	}
+	cmd.Flags().DurationVar(&lease, "lease", lease, "lease of your consumers")
+	cmd.Flags().DurationVar(&retention, "retention", retention, "retention of your consumers")
+	return cmd
+}
+
+func (c *cli) doctor(cmd *cobra.Command, options ...store.Option) error {
+	db, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	found, err := store.Check(cmd.Context(), db.DB, db.dialect, append(options, store.WithTimeout(c.timeout))...)
+	if err != nil {
+		return err
+	}
+	migrated, err := checkMigrations(cmd, db)
+	if err != nil {
+		return err
+	}
+	faults := 0
+	var findings []finding
+	for _, f := range append(found, migrated...) {
+		findings = append(findings, finding{f.Level.String(), f.Check, f.Detail, f.Remedy})
+		if f.Level == store.Fault {
+			faults++
+		}
+	}
+	err = c.print(cmd, findings, func(w io.Writer) {
+		for _, f := range findings {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", f.Level, f.Check, f.Detail)
+			if f.Remedy != "" {
+				fmt.Fprintf(w, "\t\t→ %s\n", f.Remedy)
+			}
+		}
+	})
+	if err == nil && faults > 0 {
+		err = no{fmt.Errorf("%d faults found", faults)}
+	}
+	return err
+}
+
+// checkMigrations compares the migrations that were applied with those that there are.
+func checkMigrations(cmd *cobra.Command, db database) ([]store.Finding, error) {
+	list, err := migrations.Status(cmd.Context(), db.DB, db.dialect)
+	if err != nil {
+		return nil, err
+	}
+	missing := 0
+	for _, m := range list {
+		if !m.Applied {
+			missing++
+		}
+	}
+	if missing > 0 {
+		return []store.Finding{{Level: store.Warning, Check: "migrations", Detail: fmt.Sprintf("%d of %d are not applied", missing, len(list)),
+			Remedy: "run \"firsttime migrate up\", unless your own goose has applied them with another version table"}}, nil
+	}
+	return []store.Finding{{Level: store.Note, Check: "migrations", Detail: fmt.Sprintf("all %d applied", len(list))}}, nil
+}
