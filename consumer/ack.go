@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/firsttime-go/firsttime/store"
 )
 
 // Ack is a handler's answer: how to settle the delivery. The zero Ack is Retry(nil), so that an answer
@@ -60,6 +62,7 @@ func Reject(err error) Ack { return Ack{verdict: VerdictReject, err: comparableE
 
 // FromError answers Accept for nil, Reject for an error that is a FatalError, and Retry for any other.
 func FromError(err error) Ack {
+	err = comparableError(err)
 	var fatal *FatalError
 	switch {
 	case err == nil:
@@ -87,11 +90,23 @@ func (a Ack) Err() error {
 	return a.err
 }
 
-// SpendsAttempt reports whether a retry counts as an attempt to handle the message. It does not if the
-// handler did not run because somebody else holds the key, or because the store failed: the message is
-// not to blame, and must not end among the dead letters for it.
+func (a Ack) errOr(other error) error {
+	if err := a.Err(); err != nil {
+		return err
+	}
+	return other
+}
+
+// SpendsAttempt reports whether a retry counts as an attempt to handle the message. It does not if somebody
+// else holds the key, or took it over, or the store failed, or the outcome of a commit is unknown: the message
+// is not to blame, and must not end among the dead letters for it.
 func (a Ack) SpendsAttempt() bool {
-	return !errors.Is(a.err, ErrInProgress) && !errors.Is(a.err, ErrStoreFailed)
+	for _, blameless := range []error{ErrInProgress, ErrStoreFailed, store.ErrClaimLost, store.ErrCommitUnknown} {
+		if errors.Is(a.err, blameless) {
+			return false
+		}
+	}
+	return true
 }
 
 // String is the verdict, the delay and the error.
@@ -107,8 +122,19 @@ func (a Ack) String() string {
 }
 
 // comparableError returns err such that comparing it does not panic, as some errors do: a slice of errors, say.
-func comparableError(err error) error {
-	if err == nil || reflect.ValueOf(err).Comparable() {
+// An error that panics when it is asked anything, as a nil pointer may, is replaced by one that says so.
+func comparableError(err error) (safe error) {
+	if err == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			safe = fmt.Errorf("an error of type %T that panics: %v", err, v)
+		}
+	}()
+	_ = err.Error()
+	_ = errors.Is(err, ErrInProgress) // asks all that it wraps
+	if reflect.ValueOf(err).Comparable() {
 		return err
 	}
 	return &boxedError{err}

@@ -191,10 +191,10 @@ func (i *idempotent[M]) work(ctx context.Context, w *working, m M, c held, e *Ev
 		i.forget(ctx, c, e)
 	}()
 	ack := i.handler(w, m)
-	returned = true
 	i.beats.stop(w)
 	e.Handle = i.since(started)
 	e.Ack = i.settle(ctx, w, c, ack, e)
+	returned = true
 }
 
 // settle ends the claim by the handler's answer, and returns the delivery's.
@@ -213,7 +213,10 @@ func (i *idempotent[M]) settle(ctx context.Context, w *working, c held, ack Ack,
 		return ack
 	}
 	i.forget(ctx, c, e)
-	if undecided(ack.Err()) {
+	switch {
+	case w.lost && !undecided(ack.Err()): // it was ended because of that, whatever it says itself
+		return RetryAfter(fmt.Errorf("%w: %w", store.ErrClaimLost, ack.errOr(context.Canceled)), ack.Delay())
+	case undecided(ack.Err()):
 		return RetryAfter(ack.Err(), ack.Delay())
 	}
 	return ack

@@ -58,6 +58,8 @@ type Queries interface {
 	Takeover(ctx context.Context, p TakeoverParams) (won bool, err error)
 	// Confirm marks the key CONFIRMED if ClaimedBy holds it. It may be repeated.
 	Confirm(ctx context.Context, p ConfirmParams) (held bool, err error)
+	// ConfirmOnce is Confirm for a key that is CLAIMED: false if ClaimedBy has confirmed it before.
+	ConfirmOnce(ctx context.Context, p ConfirmParams) (held bool, err error)
 	// ConfirmKey marks the key CONFIRMED whoever holds it, and makes ClaimedBy its holder unless it
 	// was CONFIRMED before. False means that the key has no row.
 	ConfirmKey(ctx context.Context, p ConfirmKeyParams) (found bool, err error)

@@ -123,18 +123,20 @@ func (c *Claim) Confirm(ctx context.Context) error {
 // before the commit, because from here on other deliveries of the same message wait for tx. tx must come
 // from the *sql.DB that the store was made with.
 //
+// It succeeds once: ErrConfirmed says that this claim is confirmed, so that what it did is committed already.
 // It returns ErrClaimLost if the claim does not hold the key any more: roll back, somebody else does
-// the work. It is never retried; an error that matches ErrRetryTx says that the whole transaction may be.
+// the work, or did it, or this claim did in another transaction. It is never retried; an error that matches ErrRetryTx says that the whole transaction may be.
 func (c *Claim) ConfirmTx(ctx context.Context, tx *sql.Tx) error {
-	if err := c.held(); err != nil {
+	if err := c.unconfirmed(); err != nil {
 		return c.failed("confirm in transaction", err)
 	}
 	return c.failed("confirm in transaction", c.in.engine.confirmTx(ctx, tx, c))
 }
 
 // InTx begins a transaction on db, which is the one that the store was made with, calls work in it,
-// confirms the key in it and commits: the work is committed exactly if the key is confirmed. It rolls back when work fails, which is then the error,
-// when work panics, and when the claim turns out to be lost (ErrClaimLost).
+// confirms the key in it and commits: the work is committed exactly if the key is confirmed. It rolls back
+// when work fails, which is then the error, when work panics, and when the claim turns out to be lost
+// (ErrClaimLost). A claim has one transaction: ErrConfirmed says that it had it.
 //
 // If the reply to the commit is lost, InTx asks the database, by the claim's token, what became of it,
 // and answers truly; it waits for that at most as long as the store's time limit. ErrCommitUnknown says
@@ -142,7 +144,7 @@ func (c *Claim) ConfirmTx(ctx context.Context, tx *sql.Tx) error {
 //
 // A claim of Memory is confirmed right after the commit instead of in it.
 func (c *Claim) InTx(ctx context.Context, db *sql.DB, work func(tx *sql.Tx) error) error {
-	if err := c.held(); err != nil {
+	if err := c.unconfirmed(); err != nil {
 		return c.failed("transaction", err)
 	}
 	if db == nil {
@@ -195,6 +197,14 @@ func (c *Claim) held() error {
 		return nil
 	}
 	return ErrClaimLost
+}
+
+// unconfirmed is held for what may happen only once.
+func (c *Claim) unconfirmed() error {
+	if c.confirmed.Load() {
+		return ErrConfirmed
+	}
+	return c.held()
 }
 
 func (c *Claim) failed(op string, err error) error {

@@ -36,7 +36,8 @@ var (
 	// ErrNotFound is matched by Get for a key that is not in the table.
 	ErrNotFound = dialects.ErrNotFound
 
-	// ErrConfirmed is matched by Release and ForceRelease for a key that is confirmed.
+	// ErrConfirmed is matched by Release and ForceRelease for a key that is confirmed, and by ConfirmTx and
+	// InTx of a claim that is: there is nothing more to do for it.
 	ErrConfirmed = errors.New("the key is confirmed")
 
 	// ErrLive is matched by Release for a claim whose lease is still running.

@@ -21,7 +21,7 @@ func (s *SQL) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *sql.
 	}
 	return runTx(tx, work, func() error {
 		if err := s.confirmTx(ctx, tx, c); err != nil {
-			return err
+			return s.afterLostClaim(ctx, tx, c, err)
 		}
 		if err := tx.Commit(); err != nil {
 			return s.afterFailedCommit(ctx, c, s.dialect.Normalize(err))
@@ -52,6 +52,20 @@ func runTx(tx *sql.Tx, work func(tx *sql.Tx) error, finish func() error) error {
 		return workError{err}
 	}
 	return finish()
+}
+
+// afterLostClaim finds out whether the claim is lost because it was confirmed in an earlier transaction, whose
+// commit nobody could learn of, for example: that work is done, and this one must not be added to it.
+func (s *SQL) afterLostClaim(ctx context.Context, tx *sql.Tx, c *Claim, err error) error {
+	if !errors.Is(err, ErrClaimLost) {
+		return err
+	}
+	_ = tx.Rollback() // whose locks the look-up would wait for
+	if confirmed, _ := s.committed(ctx, c); confirmed {
+		c.confirmed.Store(true)
+		return ErrConfirmed
+	}
+	return err
 }
 
 // afterFailedCommit finds out what became of a transaction whose COMMIT failed with err.

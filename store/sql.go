@@ -204,7 +204,7 @@ func (s *SQL) confirm(ctx context.Context, c *Claim) error {
 
 func (s *SQL) confirmTx(ctx context.Context, tx *sql.Tx, c *Claim) error {
 	return s.inCallersTx(tx, func(q dialects.Queries) error {
-		held, err := q.Confirm(ctx, c.confirmParams())
+		held, err := q.ConfirmOnce(ctx, c.confirmParams())
 		return lostUnless(held, err)
 	})
 }

@@ -72,7 +72,8 @@ type Kit[M any] struct {
 	burial sync.WaitGroup
 }
 
-// New wraps handler with consumer.Idempotent, on a store in memory and with the options.
+// New wraps handler with consumer.Idempotent, on a store in memory and with the options, but for a heartbeat:
+// no time passes here.
 func New[M any](tb testing.TB, key func(M) string, handler consumer.Handler[M], options ...consumer.Option) *Kit[M] {
 	tb.Helper()
 	memory, err := store.NewMemory()
@@ -80,7 +81,8 @@ func New[M any](tb testing.TB, key func(M) string, handler consumer.Handler[M], 
 		tb.Fatal(err)
 	}
 	k := &Kit[M]{tb: tb, memory: memory, died: make(chan struct{})}
-	k.handle = consumer.Idempotent(memory, key, k.watched(handler), options...)
+	// The dead must not extend their leases.
+	k.handle = consumer.Idempotent(memory, key, k.watched(handler), append(options, consumer.WithoutHeartbeat())...)
 	tb.Cleanup(func() {
 		close(k.died)
 		k.burial.Wait()

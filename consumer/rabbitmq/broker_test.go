@@ -31,6 +31,7 @@ const patience = time.Minute
 var (
 	errHandler = errors.New("the handler failed")
 	quiet      = rabbitmq.WithLogger(slog.New(slog.DiscardHandler))
+	quietly    = consumer.WithLogger(slog.New(slog.DiscardHandler))
 )
 
 // fast is a ladder that a test can wait for.

@@ -65,11 +65,7 @@ func (c *client) run(ctx context.Context) error {
 	handling, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	for range c.concurrency {
-		c.workers.Go(func() {
-			for j := range c.jobs {
-				c.process(handling, j)
-			}
-		})
+		c.workers.Go(func() { c.work(handling) })
 	}
 	drain := sync.OnceValue(func() error { return c.drain(cancel) })
 
@@ -103,7 +99,7 @@ func (c *client) session(ctx context.Context, drain func() error, working func()
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // it is lost, or everything is settled
+	defer closeSoon(conn)
 	if err := c.topology.declare(conn); err != nil {
 		return err
 	}
@@ -127,7 +123,11 @@ func (c *client) consume(ctx context.Context, conn *amqp.Connection, drain func(
 	if err != nil {
 		return err
 	}
-	defer ch.Close() //nolint:errcheck // it is closed, or everything is settled
+	defer func() {
+		if ctx.Err() == nil { // otherwise the connection ends, and need not be asked
+			_ = ch.Close()
+		}
+	}()
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	canceled := ch.NotifyCancel(make(chan string, 1))
 	if err := ch.Qos(c.prefetch, 0, false); err != nil {
@@ -146,15 +146,20 @@ func (c *client) consume(ctx context.Context, conn *amqp.Connection, drain func(
 		var j job
 		select {
 		case <-ctx.Done():
-			c.giveBack(ch, deliveries)
+			go c.giveBack(ch, deliveries) // until the connection ends: a broker may not answer
 			err := drain()
 			time.Sleep(flushTime)
 			return err
 		case <-canceled:
-			return errors.New("the broker canceled the consumer: was the queue deleted, or its node stopped?")
+			return errCanceled
 		case d, ok := <-deliveries:
-			if !ok {
-				return reasonOf(<-closed)
+			if !ok { // of which there are two reasons
+				select {
+				case err := <-closed:
+					return reasonOf(err)
+				case <-canceled:
+					return errCanceled
+				}
 			}
 			j = job{delivery: d, from: ch}
 		}
@@ -165,6 +170,8 @@ func (c *client) consume(ctx context.Context, conn *amqp.Connection, drain func(
 		}
 	}
 }
+
+var errCanceled = errors.New("the broker canceled the consumer: was the queue deleted, or its node stopped?")
 
 // flushTime is between the last settlement and the end of its channel. A quorum queue works on 32 settlements at
 // a time and forgets those behind them if their channel ends: without a pause, 668 of 1000 acknowledgements
@@ -177,18 +184,14 @@ const consumerTag = "firsttime"
 // giveBack ends the consumer and puts back the deliveries that no worker has begun, so that others get
 // them at once.
 func (c *client) giveBack(ch *amqp.Channel, deliveries <-chan amqp.Delivery) {
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
-		for d := range deliveries {
-			_ = d.Nack(false, true)
+		if err := ch.Cancel(consumerTag, false); err != nil {
+			c.logger.Debug("rabbitmq: the consumer could not be canceled", "queue", c.queue, "error", err)
 		}
 	}()
-	if err := ch.Cancel(consumerTag, false); err != nil {
-		c.logger.Debug("rabbitmq: the consumer could not be canceled", "queue", c.queue, "error", err)
-		_ = ch.Close()
+	for d := range deliveries {
+		_ = d.Nack(false, true)
 	}
-	<-done
 }
 
 // drain lets the running handlers finish.
@@ -214,20 +217,44 @@ func (c *client) drain(cancel context.CancelCauseFunc) error {
 	}
 }
 
+// closeSoon closes a connection that is lost, or over which everything is settled.
+func closeSoon(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTime)) }
+
+// closeTime is for the broker to answer the end of a connection.
+const closeTime = 3 * time.Second
+
 // settleTime is for handlers whose context has ended to answer, and for their answers to be settled.
 const settleTime = 5 * time.Second
 
-// process handles one delivery and settles it.
+// work is one worker.
+func (c *client) work(ctx context.Context) {
+	done := false
+	defer func() {
+		if !done { // a handler has ended the goroutine
+			c.workers.Go(func() { c.work(ctx) })
+		}
+	}()
+	for j := range c.jobs {
+		c.process(ctx, j)
+	}
+	done = true
+}
+
+var errEnded = errors.New("the handler ended its goroutine")
+
+// process handles one delivery and settles it, even if the handler ends the goroutine.
 func (c *client) process(ctx context.Context, j job) {
 	if j.from.IsClosed() {
 		return // it is delivered again already
 	}
-	message := restore(j.delivery)
-	ack := c.call(ctx, message)
-	if err := c.settle(ctx, j, ack); err != nil {
-		c.logger.Warn("rabbitmq: a delivery could not be settled, the broker delivers it again",
-			"queue", c.queue, "message_id", message.MessageId, "answer", ack.String(), "error", err)
-	}
+	ack := consumer.Retry(errEnded)
+	defer func() {
+		if err := c.settle(ctx, j, ack); err != nil {
+			c.logger.Warn("rabbitmq: a delivery could not be settled, the broker delivers it again",
+				"queue", c.queue, "message_id", j.delivery.MessageId, "answer", ack.String(), "error", err)
+		}
+	}()
+	ack = c.call(ctx, restore(j.delivery))
 }
 
 // call calls the handler. A panic becomes a retry.
@@ -235,9 +262,9 @@ func (c *client) call(ctx context.Context, message amqp.Delivery) (ack consumer.
 	defer func() {
 		if v := recover(); v != nil {
 			panicked := &consumer.PanicError{Value: v, Stack: debug.Stack()}
-			c.logger.Error("rabbitmq: the handler panicked", "queue", c.queue, "message_id", message.MessageId,
-				"error", panicked, "stack", string(panicked.Stack))
 			ack = consumer.Retry(panicked)
+			c.logger.Error("rabbitmq: the handler panicked", "queue", c.queue, "message_id", message.MessageId,
+				"error", ack.Err(), "stack", string(panicked.Stack))
 		}
 	}()
 	return c.handle(ctx, message)

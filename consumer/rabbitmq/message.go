@@ -1,6 +1,8 @@
 package rabbitmq
 
 import (
+	"bytes"
+	"errors"
 	"maps"
 	"strings"
 
@@ -29,6 +31,7 @@ const (
 	headerCC         = headerPrefix + "cc"
 	headerUserID     = headerPrefix + "user-id"
 	headerExpiration = headerPrefix + "expiration"
+	headerKept       = headerPrefix + "kept-" // before the name of a header of the broker's
 
 	// HeaderReason is why a dead letter is one: "rejected" or "attempts exhausted".
 	HeaderReason = headerPrefix + "reason"
@@ -49,12 +52,33 @@ func attemptsOf(d amqp.Delivery) int {
 	return int(max(n, 0))
 }
 
+// isDeath reports whether a header is one in which the broker notes why and where a message died. It must not
+// be published again: a broker that finds the name of the queue in it takes the way back from a rung for a cycle,
+// and drops the message. (RabbitMQ 3.10 does.)
+func isDeath(name string) bool {
+	return name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
+}
+
+// isCount reports whether a header is one with which the broker counts deliveries.
+func isCount(name string) bool { return name == "x-delivery-count" || name == "x-acquired-count" }
+
 // republished is the message of a delivery as it is published into another queue: everything that would
-// change what the broker does with it is in headers.
+// change what the broker does with it is in headers of ours.
 func republished(d amqp.Delivery) amqp.Publishing {
 	headers := make(amqp.Table, len(d.Headers)+4)
-	maps.Copy(headers, d.Headers)
-	if _, again := headers[headerExchange]; !again {
+	_, again := d.Headers[headerExchange]
+	for name, value := range d.Headers {
+		switch {
+		case isCount(name):
+		case isDeath(name):
+			if !again { // otherwise it died on a rung of ours
+				headers[headerKept+name] = value
+			}
+		default:
+			headers[name] = value
+		}
+	}
+	if !again {
 		headers[headerExchange], headers[headerRoutingKey] = d.Exchange, d.RoutingKey
 		move(headers, cc, headerCC)
 		set(headers, headerUserID, d.UserId)
@@ -69,21 +93,93 @@ func republished(d amqp.Delivery) amqp.Publishing {
 }
 
 // restore is the delivery as the handler gets it: as the message was first published, however often it
-// went round. It cannot be settled.
+// went round. It cannot be settled. It shares nothing with d: what a handler does with headers and body must not
+// change what is published again.
 func restore(d amqp.Delivery) amqp.Delivery {
 	d.Acknowledger = nil
-	if _, again := d.Headers[headerExchange]; !again {
+	d.Body = bytes.Clone(d.Body)
+	headers, _ := cloned(d.Headers).(amqp.Table)
+	d.Headers = headers
+	if _, again := headers[headerExchange]; !again {
 		return d
 	}
-	headers := maps.Clone(d.Headers)
 	d.Exchange, _ = headers[headerExchange].(string)
 	d.RoutingKey, _ = headers[headerRoutingKey].(string)
 	d.UserId, _ = headers[headerUserID].(string)
 	d.Expiration, _ = headers[headerExpiration].(string)
 	move(headers, headerCC, cc)
+	maps.DeleteFunc(headers, func(name string, _ any) bool { return isDeath(name) })
+	for name := range d.Headers {
+		if original, kept := strings.CutPrefix(name, headerKept); kept {
+			move(headers, name, original)
+		}
+	}
 	maps.DeleteFunc(headers, func(name string, _ any) bool { return strings.HasPrefix(name, headerPrefix) })
-	d.Headers = headers
 	return d
+}
+
+// cloned is a deep copy of what a header can hold.
+func cloned(value any) any {
+	switch v := value.(type) {
+	case amqp.Table:
+		table := make(amqp.Table, len(v))
+		for name, item := range v {
+			table[name] = cloned(item)
+		}
+		return table
+	case []any:
+		list := make([]any, len(v))
+		for i, item := range v {
+			list[i] = cloned(item)
+		}
+		return list
+	case []byte:
+		return bytes.Clone(v)
+	}
+	return value
+}
+
+// maxHeaders is what the headers of a message may take, in bytes: with its other properties they must fit into
+// one frame, of 128 KiB by default. A broker ends the connection of a publisher that sends more.
+const maxHeaders = 120 << 10
+
+var errTooLarge = errors.New("the headers leave no room for those that a message needs on its way")
+
+// shrink makes headers fit: at the cost of the error's text, and if that is not enough, of those that are not
+// ours.
+func shrink(headers amqp.Table) {
+	if sizeOf(headers) > maxHeaders {
+		set(headers, HeaderError, "the error does not fit beside the message's headers")
+	}
+	if sizeOf(headers) > maxHeaders {
+		maps.DeleteFunc(headers, func(name string, _ any) bool {
+			return !strings.HasPrefix(name, headerPrefix) || strings.HasPrefix(name, headerKept)
+		})
+		headers[HeaderError] = "the message's own headers were too large to be kept"
+	}
+}
+
+// sizeOf is about what a header's value takes on the wire, rather too much than too little.
+func sizeOf(value any) int {
+	switch v := value.(type) {
+	case amqp.Table:
+		size := 5
+		for name, item := range v {
+			size += 1 + len(name) + sizeOf(item)
+		}
+		return size
+	case []any:
+		size := 5
+		for _, item := range v {
+			size += sizeOf(item)
+		}
+		return size
+	case string:
+		return 5 + len(v)
+	case []byte:
+		return 5 + len(v)
+	}
+	return 9
 }
 
 func move(headers amqp.Table, from, to string) {

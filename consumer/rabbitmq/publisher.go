@@ -37,25 +37,40 @@ var (
 )
 
 // publish returns nil when the broker has confirmed that message is in the queue. prepare declares the queue
-// if the broker says that it does not exist.
+// if the broker says that it does not exist. It gives up when ctx ends.
 func (p *publisher) publish(ctx context.Context, queue string, message amqp.Publishing, prepare func(*amqp.Connection) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)
+	ctx, cancel := context.WithTimeout(ctx, publishTime)
 	defer cancel()
-	err := p.try(ctx, queue, message)
-	if errors.Is(err, errNoQueue) {
-		conn, connErr := p.connection(ctx)
-		if connErr != nil {
-			return connErr
-		}
-		if err := prepare(conn); err != nil {
-			return err
-		}
-		err = p.try(ctx, queue, message)
+	done := make(chan error, 1)
+	go func() { done <- p.publishPrepared(ctx, queue, message, prepare) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		// A broker that is out of memory or disk answers nothing on this connection, not even the end of a
+		// channel. Without it, what waits in the goroutine ends.
+		p.drop()
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("publish into %q: %w", queue, err)
 	}
 	return nil
+}
+
+func (p *publisher) publishPrepared(ctx context.Context, queue string, message amqp.Publishing, prepare func(*amqp.Connection) error) error {
+	err := p.try(ctx, queue, message)
+	if !errors.Is(err, errNoQueue) {
+		return err
+	}
+	conn, err := p.connection(ctx)
+	if err != nil {
+		return err
+	}
+	if err := prepare(conn); err != nil {
+		return err
+	}
+	return p.try(ctx, queue, message)
 }
 
 func (p *publisher) try(ctx context.Context, queue string, message amqp.Publishing) error {
@@ -69,7 +84,7 @@ func (p *publisher) try(ctx context.Context, queue string, message amqp.Publishi
 	}
 	acked, err := confirmation.WaitContext(ctx)
 	if err != nil {
-		return errors.Join(err, ch.Close())
+		return err // ctx is over, and the connection with it
 	}
 	// The broker returns a message that it could not route before it confirms it.
 	select {
@@ -87,6 +102,7 @@ func (p *publisher) try(ctx context.Context, queue string, message amqp.Publishi
 	return nil
 }
 
+// connection is the one that there is, or a new one.
 func (p *publisher) connection(ctx context.Context) (*amqp.Connection, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,11 +153,21 @@ func (p *publisher) release(ch *confirming) {
 	p.idle = append(p.idle, ch)
 }
 
+// drop gives the connection up. The publishings of others that wait on it fail and are tried again.
+func (p *publisher) drop() {
+	p.mu.Lock()
+	conn := p.conn
+	p.conn, p.idle = nil, nil
+	p.mu.Unlock()
+	if conn != nil {
+		closeSoon(conn)
+	}
+}
+
+// close ends the publisher: nothing is published any more.
 func (p *publisher) close() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.dial = nil
-	if p.conn != nil {
-		_ = p.conn.Close()
-	}
+	p.mu.Unlock()
+	p.drop()
 }

@@ -17,14 +17,13 @@ func (c *client) settle(ctx context.Context, j job, ack consumer.Ack) error {
 	if ack.SpendsAttempt() {
 		c.failures.Store(0)
 	}
-	switch ack.Verdict() {
-	case consumer.VerdictAccept:
+	switch {
+	case ack.Accepted():
 		return d.Ack(false)
-	case consumer.VerdictReject:
-		return c.bury(ctx, j, "rejected", attemptsOf(d)+1, ack)
-	}
-	if ctx.Err() != nil { // the handler was ended; that says nothing about the message
+	case ctx.Err() != nil: // the handler was ended; that says nothing about the message
 		return d.Nack(false, true)
+	case ack.Verdict() == consumer.VerdictReject:
+		return c.bury(ctx, j, "rejected", attemptsOf(d)+1, ack)
 	}
 	attempts := attemptsOf(d)
 	if !ack.SpendsAttempt() {
@@ -46,9 +45,12 @@ func (c *client) settle(ctx context.Context, j job, ack consumer.Ack) error {
 // patience is how long a delivery waits that is not to blame for its retry. While the store fails, its
 // worker waits as well: there is no sense in going through the whole queue then.
 func (c *client) patience(ctx context.Context, ack consumer.Ack) time.Duration {
-	if delay := ack.Delay(); delay > 0 {
+	if !errors.Is(ack.Err(), consumer.ErrStoreFailed) {
 		c.failures.Store(0)
-		return delay
+		if delay := ack.Delay(); delay > 0 {
+			return delay
+		}
+		return time.Second
 	}
 	pause := min(100*time.Millisecond<<min(c.failures.Add(1), 10), 5*time.Second)
 	select {
@@ -63,6 +65,9 @@ func (c *client) patience(ctx context.Context, ack consumer.Ack) time.Duration {
 func (c *client) postpone(ctx context.Context, j job, attempts int, to waiting, delay time.Duration) error {
 	message := republished(j.delivery)
 	message.Headers[headerAttempts] = int64(attempts)
+	if sizeOf(message.Headers) > maxHeaders {
+		return c.bury(ctx, j, "headers too large to come back", attempts, consumer.Reject(errTooLarge))
+	}
 	message.Expiration = milliseconds(delay)
 	return c.move(ctx, j, to.name, message, func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()
@@ -83,6 +88,7 @@ func (c *client) bury(ctx context.Context, j job, reason string, attempts int, a
 	message.Headers[HeaderAttempts] = int64(attempts)
 	message.Headers[HeaderQueue] = c.queue
 	set(message.Headers, HeaderError, errorText(ack.Err()))
+	shrink(message.Headers)
 	c.logger.Error("rabbitmq: dead letter", "queue", c.queue, "message_id", message.MessageId,
 		"reason", reason, "attempts", attempts, "error", ack.Err())
 	return c.move(ctx, j, c.topology.deadLetters(), message, c.topology.declareDeadLetters)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"strconv"
 	"time"
@@ -126,21 +127,33 @@ func (t *topology) declareWaiting(ch *amqp.Channel, w waiting) error {
 // dial connects. The broker's greeting is waited for as long as the connection.
 func (c *client) dial(ctx context.Context) (*amqp.Connection, error) {
 	const limit = 30 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	config := c.config
-	if config.Dial == nil {
-		config.Dial = func(network, address string) (net.Conn, error) {
-			conn, err := (&net.Dialer{Timeout: limit}).DialContext(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return conn, conn.SetDeadline(time.Now().Add(limit)) // the client clears it
+	dialTCP := config.Dial
+	if dialTCP == nil {
+		dialTCP = func(network, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
 		}
 	}
-	if config.Properties == nil {
+	connected := func() bool { return true }
+	config.Dial = func(network, address string) (net.Conn, error) {
+		conn, err := dialTCP(network, address)
+		if err == nil {
+			connected = context.AfterFunc(ctx, func() { conn.Close() })
+		}
+		return conn, err
+	}
+	if config.Properties = maps.Clone(config.Properties); config.Properties == nil { // the client writes into it
 		config.Properties = amqp.NewConnectionProperties()
+	}
+	if _, named := config.Properties["connection_name"]; !named {
 		config.Properties.SetClientConnectionName("firsttime " + c.queue)
 	}
 	conn, err := amqp.DialConfig(c.url, config)
+	if err == nil && !connected() { // too late: ctx has ended it
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", redacted(c.url), err)
 	}

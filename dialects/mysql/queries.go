@@ -28,6 +28,10 @@ func (q queries) Confirm(ctx context.Context, p dialects.ConfirmParams) (bool, e
 	return changed(q.Queries.Confirm(ctx, gen.ConfirmParams(p)))
 }
 
+func (q queries) ConfirmOnce(ctx context.Context, p dialects.ConfirmParams) (bool, error) {
+	return changed(q.Queries.ConfirmOnce(ctx, gen.ConfirmOnceParams(p)))
+}
+
 func (q queries) ConfirmKey(ctx context.Context, p dialects.ConfirmKeyParams) (bool, error) {
 	return changed(q.Queries.ConfirmKey(ctx, gen.ConfirmKeyParams(p)))
 }

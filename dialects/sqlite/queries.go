@@ -27,6 +27,10 @@ func (q queries) Confirm(ctx context.Context, p dialects.ConfirmParams) (bool, e
 	return q.changed(q.Queries.Confirm(ctx, gen.ConfirmParams(p)))
 }
 
+func (q queries) ConfirmOnce(ctx context.Context, p dialects.ConfirmParams) (bool, error) {
+	return q.changed(q.Queries.ConfirmOnce(ctx, gen.ConfirmOnceParams(p)))
+}
+
 func (q queries) ConfirmKey(ctx context.Context, p dialects.ConfirmKeyParams) (bool, error) {
 	return q.changed(q.Queries.ConfirmKey(ctx, gen.ConfirmKeyParams(p)))
 }

@@ -57,6 +57,32 @@ func (q *Queries) ConfirmKey(ctx context.Context, arg ConfirmKeyParams) (int64, 
 	return result.RowsAffected()
 }
 
+const confirmOnce = `-- name: ConfirmOnce :execrows
+UPDATE firsttime_keys
+SET confirmed_at = clock_timestamp(),
+    state        = 'CONFIRMED'
+WHERE scope = $1
+  AND message_id = $2
+  AND claimed_by = $3
+  AND state = 'CLAIMED'
+`
+
+type ConfirmOnceParams struct {
+	Scope     string
+	MessageID string
+	ClaimedBy string
+}
+
+// Confirm for a transaction that has effects: none if this claim has confirmed before, because those effects
+// are committed already.
+func (q *Queries) ConfirmOnce(ctx context.Context, arg ConfirmOnceParams) (int64, error) {
+	result, err := q.exec(ctx, q.confirmOnceStmt, confirmOnce, arg.Scope, arg.MessageID, arg.ClaimedBy)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const insertConfirmed = `-- name: InsertConfirmed :execrows
 INSERT INTO firsttime_keys (scope, message_id, state, claimed_by, attempts, recorded_at, leased_until, confirmed_at, expires_at)
 VALUES (

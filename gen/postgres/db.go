@@ -33,6 +33,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.confirmKeyStmt, err = db.PrepareContext(ctx, confirmKey); err != nil {
 		return nil, fmt.Errorf("error preparing query ConfirmKey: %w", err)
 	}
+	if q.confirmOnceStmt, err = db.PrepareContext(ctx, confirmOnce); err != nil {
+		return nil, fmt.Errorf("error preparing query ConfirmOnce: %w", err)
+	}
 	if q.countByStateStmt, err = db.PrepareContext(ctx, countByState); err != nil {
 		return nil, fmt.Errorf("error preparing query CountByState: %w", err)
 	}
@@ -78,6 +81,11 @@ func (q *Queries) Close() error {
 	if q.confirmKeyStmt != nil {
 		if cerr := q.confirmKeyStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing confirmKeyStmt: %w", cerr)
+		}
+	}
+	if q.confirmOnceStmt != nil {
+		if cerr := q.confirmOnceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing confirmOnceStmt: %w", cerr)
 		}
 	}
 	if q.countByStateStmt != nil {
@@ -167,6 +175,7 @@ type Queries struct {
 	claimStmt           *sql.Stmt
 	confirmStmt         *sql.Stmt
 	confirmKeyStmt      *sql.Stmt
+	confirmOnceStmt     *sql.Stmt
 	countByStateStmt    *sql.Stmt
 	extendStmt          *sql.Stmt
 	forgetStmt          *sql.Stmt
@@ -185,6 +194,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		claimStmt:           q.claimStmt,
 		confirmStmt:         q.confirmStmt,
 		confirmKeyStmt:      q.confirmKeyStmt,
+		confirmOnceStmt:     q.confirmOnceStmt,
 		countByStateStmt:    q.countByStateStmt,
 		extendStmt:          q.extendStmt,
 		forgetStmt:          q.forgetStmt,

@@ -8,6 +8,17 @@ WHERE scope = sqlc.arg(scope)
   AND message_id = sqlc.arg(message_id)
   AND claimed_by = sqlc.arg(claimed_by);
 
+-- name: ConfirmOnce :execrows
+-- Confirm for a transaction that has effects: none if this claim has confirmed before, because those effects
+-- are committed already.
+UPDATE firsttime_keys
+SET confirmed_at = TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()),
+    state        = 'CONFIRMED'
+WHERE scope = sqlc.arg(scope)
+  AND message_id = sqlc.arg(message_id)
+  AND claimed_by = sqlc.arg(claimed_by)
+  AND state = 'CLAIMED';
+
 -- name: ConfirmKey :execrows
 -- Records the fact whoever holds the key: a claim that somebody else still holds on it is lost.
 -- MySQL assigns from left to right, so state comes last.

@@ -7,6 +7,17 @@ WHERE scope = sqlc.arg(scope)
   AND message_id = sqlc.arg(message_id)
   AND claimed_by = sqlc.arg(claimed_by);
 
+-- name: ConfirmOnce :execrows
+-- Confirm for a transaction that has effects: none if this claim has confirmed before, because those effects
+-- are committed already.
+UPDATE firsttime_keys
+SET confirmed_at = clock_timestamp(),
+    state        = 'CONFIRMED'
+WHERE scope = sqlc.arg(scope)
+  AND message_id = sqlc.arg(message_id)
+  AND claimed_by = sqlc.arg(claimed_by)
+  AND state = 'CLAIMED';
+
 -- name: ConfirmKey :execrows
 -- Records the fact whoever holds the key: a claim that somebody else still holds on it is lost.
 UPDATE firsttime_keys

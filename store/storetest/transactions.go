@@ -101,6 +101,35 @@ func (s *suite) testTransactions(t *testing.T) {
 		}
 	})
 
+	run(t, "AClaimHasOneTransaction", func(t *testing.T) {
+		key, a := newKey(), s.open(t)
+		c := claim(t, a, key)
+		once := func(tx *sql.Tx) error { return work(t.Context(), tx, key) }
+		noError(t, s.inTx(t.Context(), c, once))
+		if err := s.inTx(t.Context(), c, once); !errors.Is(err, store.ErrConfirmed) {
+			t.Errorf("InTx again: %v, want ErrConfirmed", err)
+		}
+		s.wantEffects(t, key, 1)
+
+		// The claim that does not know what became of its transaction.
+		key = newKey()
+		c = claim(t, a, key)
+		s.withTx(t, func(tx *sql.Tx) error {
+			return inOrder(work(t.Context(), tx, key), func() error { return c.ConfirmTx(t.Context(), tx) }, tx.Commit)
+		})
+		tx, err := s.db.BeginTx(t.Context(), nil)
+		noError(t, err)
+		if err := c.ConfirmTx(t.Context(), tx); !errors.Is(err, store.ErrClaimLost) && !errors.Is(err, store.ErrRetryTx) {
+			t.Errorf("ConfirmTx in a second transaction: %v, want ErrClaimLost", err)
+		}
+		noError(t, tx.Rollback())
+		once = func(tx *sql.Tx) error { return work(t.Context(), tx, key) }
+		if err := s.inTx(t.Context(), c, once); !errors.Is(err, store.ErrConfirmed) {
+			t.Errorf("InTx after a ConfirmTx: %v, want ErrConfirmed", err)
+		}
+		s.wantEffects(t, key, 1)
+	})
+
 	run(t, "AConfirmIsRolledBackWithTheWork", func(t *testing.T) {
 		key, a := newKey(), s.open(t)
 		c := claim(t, a, key)
