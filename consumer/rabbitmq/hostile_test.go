@@ -253,7 +253,8 @@ func wantEnd(t *testing.T, limit time.Duration, stop func() error) {
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
 	select {
-	case <-ended:
+	case err := <-ended:
+		t.Logf("Consume returned %v", err)
 	case <-time.After(limit):
 		stacks := make([]byte, 1<<20)
 		t.Fatalf("Consume does not end within %v:\n%s", limit, stacks[:runtime.Stack(stacks, true)])

@@ -87,16 +87,16 @@ func checkFile(f *dialects.Findings, file string) {
 
 // checkTxLock finds out whether a transaction has the write lock from its start.
 func checkTxLock(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
+	other, err := db.Conn(ctx) // before the transaction: to open it may need the lock
+	if err != nil {
+		return err
+	}
+	defer other.Close()
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // it has changed nothing
-	other, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer other.Close()
 	// Whoever has the lock now, a short wait tells; the connection's own time is restored.
 	var timeout int
 	if err := other.QueryRowContext(ctx, "PRAGMA busy_timeout").Scan(&timeout); err != nil {
