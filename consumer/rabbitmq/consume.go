@@ -150,16 +150,9 @@ func (c *client) consume(ctx context.Context, conn *amqp.Connection, drain func(
 			err := drain()
 			time.Sleep(flushTime)
 			return err
-		case <-canceled:
-			return errCanceled
-		case d, ok := <-deliveries:
-			if !ok { // of which there are two reasons
-				select {
-				case err := <-closed:
-					return reasonOf(err)
-				case <-canceled:
-					return errCanceled
-				}
+		case d, ok := <-deliveries: // a canceled consumer's end, too
+			if !ok {
+				return whyEnded(closed, canceled)
 			}
 			j = job{delivery: d, from: ch}
 		}
@@ -168,6 +161,20 @@ func (c *client) consume(ctx context.Context, conn *amqp.Connection, drain func(
 			_ = j.delivery.Nack(false, true)
 		case c.jobs <- j:
 		}
+	}
+}
+
+// whyEnded is why no deliveries come any more: the broker has canceled the consumer, or closed the channel, and
+// with it both of these.
+func whyEnded(closed <-chan *amqp.Error, canceled <-chan string) error {
+	select {
+	case err := <-closed:
+		return reasonOf(err)
+	case _, ok := <-canceled:
+		if ok {
+			return errCanceled
+		}
+		return reasonOf(<-closed)
 	}
 }
 
