@@ -33,8 +33,11 @@ func (v versionTable) GetMigration(ctx context.Context, db database.DBTxConn, ve
 
 // applied lists which migrations are applied: none where there is no version table.
 func (v versionTable) applied(ctx context.Context, db *sql.DB) (map[int64]bool, error) {
+	if missing, err := v.missing(ctx, db); err != nil || missing {
+		return nil, err
+	}
 	rows, err := v.ListMigrations(ctx, db)
-	if err != nil && v.missing(ctx, db, err) {
+	if errors.Is(v.dialect.Normalize(err), dialects.ErrNotMigrated) {
 		return nil, nil
 	}
 	applied := make(map[int64]bool, len(rows))
@@ -44,13 +47,13 @@ func (v versionTable) applied(ctx context.Context, db *sql.DB) (map[int64]bool, 
 	return applied, err
 }
 
-// missing reports whether reading failed with err because there is no version table. SQLite has one code
-// for every mistake in a statement, so there one has to look.
-func (v versionTable) missing(ctx context.Context, db *sql.DB, err error) bool {
+// missing reports whether there is no version table, on SQLite, which has one code for every mistake in a
+// statement. It looks before the table is read, not after: another process may create it in between.
+func (v versionTable) missing(ctx context.Context, db *sql.DB) (bool, error) {
 	if v.dialect.Name() != "sqlite" {
-		return errors.Is(v.dialect.Normalize(err), dialects.ErrNotMigrated)
+		return false, nil
 	}
 	var tables int
-	err = db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name = ?", VersionTable).Scan(&tables)
-	return err == nil && tables == 0
+	err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name = ?", VersionTable).Scan(&tables)
+	return tables == 0, err
 }
