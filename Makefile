@@ -16,6 +16,9 @@ TOOL  := $(GO) tool -modfile=tools/go.mod
 LINT  := $(GO) tool -modfile=tools/lint/go.mod golangci-lint
 GOOSE_TAGS := no_clickhouse no_libsql no_mssql no_vertica no_ydb no_spanner
 
+# Modules of their own, so that the root's go.mod does not carry what they need.
+NESTED := observe/prometheus observe/otel
+
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-10s %s\n", $$1, $$2}'
@@ -28,6 +31,7 @@ demo: ## handle 500 payments exactly once, on embedded SQLite
 test: ## run all tests, on real databases, with the race detector
 	@rm -f $(REPORT)
 	FIRSTTIME_TEST_REPORT=$(REPORT) $(GO) test -race -shuffle=on -parallel=$(PARALLEL) -timeout=40m ./...
+	for m in $(NESTED); do (cd $$m && $(GO) test -race -shuffle=on ./...); done
 	@echo 'tested against:'; sort -u $(REPORT); rm -f $(REPORT)
 
 # As in `make test`, with 2000 orders instead of 500.
@@ -44,6 +48,7 @@ check: generated tidy lint cross ## prove that gen/ is current, modules are tidy
 lint: ## run go vet and golangci-lint
 	$(GO) vet ./...
 	$(LINT) run ./...
+	for m in $(NESTED); do (cd $$m && $(GO) vet ./... && $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run ./...); done
 
 .PHONY: generate
 generate: ## compile queries/ into gen/
@@ -61,6 +66,7 @@ tidy: ## fail if a go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
 	cd tools/lint && $(GO) mod tidy -diff
+	for m in $(NESTED); do (cd $$m && $(GO) mod tidy -diff); done
 
 .PHONY: cross
 cross: ## compile for the other systems

@@ -33,6 +33,8 @@ type Event struct {
 	Claim   time.Duration // the time that the claim took
 	Handle  time.Duration // the handler
 	Confirm time.Duration // confirming the key or giving it back; 0 if InTx confirmed it
+	// Confirmed is true if the key was confirmed, by the handler or after it.
+	Confirmed bool
 
 	// Attempt counts the starts of work on the key, this one included; 0 if it was not claimed.
 	Attempt int

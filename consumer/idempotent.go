@@ -200,10 +200,11 @@ func (i *idempotent[M]) work(ctx context.Context, w *working, m M, c held, e *Ev
 // settle ends the claim by the handler's answer, and returns the delivery's.
 func (i *idempotent[M]) settle(ctx context.Context, w *working, c held, ack Ack, e *Event) Ack {
 	lost := ack.Err()
-	if ack.Accepted() {
+	if e.Confirmed = c.Confirmed(); ack.Accepted() {
 		lost = nil
-		if !c.Confirmed() {
+		if !e.Confirmed {
 			lost = i.confirm(ctx, c, e)
+			e.Confirmed = lost == nil
 		}
 	}
 	if errors.Is(lost, store.ErrClaimLost) && !w.lost {

@@ -187,6 +187,9 @@ func TestAnswersOfAClaimer(t *testing.T) {
 				if e.Outcome != test.outcome || e.Ack != ack || e.Key != "A-1" || e.Scope != "default" || e.Attempt != test.attempt {
 					t.Errorf("event %+v, want outcome %v, attempt %d", e, test.outcome, test.attempt)
 				}
+				if handled := e.Outcome == consumer.First || e.Outcome == consumer.TakenOver; e.Confirmed != (handled && test.confirmed) {
+					t.Errorf("the event says that the key was confirmed: %v", e.Confirmed)
+				}
 				if !errors.Is(e.Err, ack.Err()) {
 					t.Errorf("event's error %v", e.Err)
 				}

@@ -100,6 +100,9 @@ func (c *client) bury(ctx context.Context, j job, reason string, attempts int, a
 func (c *client) move(ctx context.Context, j job, queue string, message amqp.Publishing, prepare func(*amqp.Connection) error) error {
 	pause := backoff{first: 100 * time.Millisecond, max: 10 * time.Second}
 	for {
+		if j.from.IsClosed() {
+			return amqp.ErrClosed // it is delivered again already
+		}
 		err := c.publisher.publish(ctx, queue, message, prepare)
 		if err == nil {
 			return j.delivery.Ack(false)
@@ -110,9 +113,6 @@ func (c *client) move(ctx context.Context, j job, queue string, message amqp.Pub
 			wait.Stop()
 			return errors.Join(err, j.delivery.Nack(false, true))
 		case <-wait.C:
-		}
-		if j.from.IsClosed() {
-			return err
 		}
 		c.logger.Warn("rabbitmq: a message could not be moved to another queue, trying again",
 			"queue", c.queue, "to", queue, "message_id", message.MessageId, "error", err)
