@@ -109,6 +109,15 @@ func message(id string) amqp.Publishing {
 	return amqp.Publishing{MessageId: id, Body: []byte("body of " + id)}
 }
 
+// again is a dead letter as an operator moves it back.
+func again(d amqp.Delivery) amqp.Publishing {
+	return amqp.Publishing{
+		Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, Priority: d.Priority,
+		CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, MessageId: d.MessageId, Timestamp: d.Timestamp,
+		Type: d.Type, AppId: d.AppId, Body: d.Body,
+	}
+}
+
 // ready is how many messages wait in a queue. Those that a consumer has do not count.
 func (b *broker) ready(name string) int {
 	b.Helper()

@@ -185,11 +185,7 @@ func TestAMessageGoesRoundUnchanged(t *testing.T) {
 			// An operator moves it back: it has all its attempts again, and is what it was.
 			s = newSeen()
 			stop = b.consume(queue, s.accept, fast(5), rabbitmq.WithQueueType(kind))
-			b.publish("", queue, amqp.Publishing{
-				Headers: dead.Headers, ContentType: dead.ContentType, ContentEncoding: dead.ContentEncoding, Priority: dead.Priority,
-				CorrelationId: dead.CorrelationId, ReplyTo: dead.ReplyTo, MessageId: dead.MessageId, Timestamp: dead.Timestamp,
-				Type: dead.Type, AppId: dead.AppId, Body: dead.Body,
-			})
+			b.publish("", queue, again(dead))
 			wantSame(t, s.wait(t, 1)[0], m, exchange, "order."+queue)
 			if err := stop(); err != nil {
 				t.Error(err)

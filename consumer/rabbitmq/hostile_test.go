@@ -66,7 +66,7 @@ func TestAnExpiredMessageThatIsMovedBackIsRetried(t *testing.T) {
 	b.publish("", queue, m)
 	dead := b.take(queue + ".dlq")
 	stop := b.consume(queue, s.retryOnce, fast(5))
-	b.publish("", queue, amqp.Publishing{Headers: dead.Headers, MessageId: dead.MessageId, Body: dead.Body})
+	b.publish("", queue, again(dead))
 	s.wait(t, 2)
 	if err := stop(); err != nil {
 		t.Error(err)
