@@ -2,12 +2,14 @@ package servers
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -117,6 +119,34 @@ func processState(pid int) (state byte, parent int, ok bool) {
 	_, err = fmt.Sscanf(string(text[bytes.LastIndexByte(text, ')')+1:]), " %c %d", &state, &parent)
 	return state, parent, err == nil
 }
+
+// processorTime is what the process and its descendants have used, those included that have ended.
+func (p *process) processorTime() (time.Duration, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.alive() {
+		return 0, errors.New("the server does not run")
+	}
+	var ticks int64
+	for _, pid := range append(descendants(p.cmd.Process.Pid), p.cmd.Process.Pid) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // from the third on: the state
+		for _, field := range fields[11:15] {                                     // utime, stime, cutime, cstime
+			n, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * (time.Second / ticksPerSecond), nil
+}
+
+// ticksPerSecond is the unit of /proc/PID/stat: USER_HZ, which is 100 on every Linux that Go knows.
+const ticksPerSecond = 100
 
 // lockFile waits until this process has the file to itself.
 func lockFile(path string) (unlock func(), err error) {

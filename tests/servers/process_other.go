@@ -2,7 +2,11 @@
 
 package servers
 
-import "os/exec"
+import (
+	"errors"
+	"os/exec"
+	"time"
+)
 
 func isolate(*exec.Cmd, *account) {}
 
@@ -13,6 +17,10 @@ func startBound(cmd *exec.Cmd) error { return cmd.Start() }
 func killTree(cmd *exec.Cmd, ended <-chan struct{}) {
 	_ = cmd.Process.Kill()
 	<-ended
+}
+
+func (p *process) processorTime() (time.Duration, error) {
+	return 0, errors.New("processor time is measured on Linux only")
 }
 
 // lockFile does nothing: what it guards exists on Linux alone.

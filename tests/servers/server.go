@@ -93,6 +93,15 @@ func (s *Server) Run(ctx context.Context, program string, args ...string) (strin
 	return string(output), nil
 }
 
+// ProcessorTime is what the processes of a private server that run now have used since their start. It is known
+// on Linux only.
+func (s *Server) ProcessorTime() (time.Duration, error) {
+	if !s.Private() {
+		return 0, errNotPrivate
+	}
+	return s.private.processorTime()
+}
+
 func (s *Server) stopped() bool { return s.Private() && !s.private.running() }
 
 // discard ends a private server and removes all that it has.
