@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/firsttime-go/firsttime/tests/proof"
 	"github.com/firsttime-go/firsttime/tests/servers"
 )
 
@@ -25,6 +26,9 @@ func TestMain(m *testing.M) {
 	servers.Cleanup()
 	os.RemoveAll(dir)
 	if err := table.write(os.Getenv("FIRSTTIME_TEST_TABLE")); err != nil {
+		panic(err)
+	}
+	if err := proof.Write(); err != nil {
 		panic(err)
 	}
 	os.Exit(code)
@@ -45,6 +49,13 @@ type result struct {
 }
 
 func (r *results) add(row result) {
+	if !row.run.outside {
+		proof.Add(proof.Row{
+			Fault: "workers killed by SIGKILL; restarted meanwhile: " + string(row.run.fault), Database: row.run.kind,
+			Runs: 1, Effects: *orders, Lost: row.missing, Doubled: row.double,
+			Command: fmt.Sprintf("go test ./tests/kill -run Orders -orders=%d", *orders),
+		})
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rows = append(r.rows, row)
