@@ -125,7 +125,8 @@ func (c *Claim) Confirm(ctx context.Context) error {
 //
 // It succeeds once: ErrConfirmed says that this claim is confirmed, so that what it did is committed already.
 // It returns ErrClaimLost if the claim does not hold the key any more: roll back, somebody else does
-// the work, or did it, or this claim did in another transaction. It is never retried; an error that matches ErrRetryTx says that the whole transaction may be.
+// the work, or did it, or this claim did in another transaction. It is never retried; an error that matches
+// ErrRetryTx says that the whole transaction may be.
 func (c *Claim) ConfirmTx(ctx context.Context, tx *sql.Tx) error {
 	if err := c.unconfirmed(); err != nil {
 		return c.failed("confirm in transaction", err)
