@@ -65,7 +65,6 @@ type explorer struct {
 	schedules int
 	ends      int
 	longest   int
-	deadline  time.Time // zero for none
 }
 
 // counterexample is a schedule that breaks a rule.
@@ -197,8 +196,6 @@ var seed = maphash.MakeSeed()
 // in which they appear. Times are compared in seconds from now: less than the clock jumps by, and more than
 // what tries cost.
 func (w *world) state() uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	var b strings.Builder
 	now := w.table.now()
 	names := map[string]int{}

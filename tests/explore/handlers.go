@@ -32,7 +32,7 @@ type scenario struct {
 func (p *process) work(ctx context.Context, tx *sql.Tx, key string) error {
 	d := ctx.Value(deliveryKey{}).(*delivery)
 	_, err := tx.ExecContext(ctx, "", &statement{name: "work on", key: key, token: d.token, run: func(v view) string {
-		p.w.startsWork(p, d)
+		p.w.rules.startsWork(p, d)
 		v.write(change{key: key, by: v.by, effect: true})
 		return "done"
 	}})
@@ -43,7 +43,7 @@ func (p *process) work(ctx context.Context, tx *sql.Tx, key string) error {
 func (p *process) workOutside(ctx context.Context, key string) consumer.Ack {
 	d := ctx.Value(deliveryKey{}).(*delivery)
 	err := p.await(context.WithoutCancel(ctx), &step{statement: &statement{name: "work on", key: key, token: d.token, run: func(v view) string {
-		p.w.startsWork(p, d)
+		p.w.rules.startsWork(p, d)
 		v.write(change{key: key, by: v.by, effect: true})
 		return "done"
 	}}})
@@ -83,7 +83,9 @@ func (p *process) wrap(s store.Store, h consumer.Handler[string], options ...con
 // Observe hears what the wrapper reports.
 func (p *process) Observe(ctx context.Context, e consumer.Event) {
 	if d, ok := ctx.Value(deliveryKey{}).(*delivery); ok && e.Kind == consumer.ClaimLost {
-		p.w.reportsLoss(p, d)
+		p.w.mu.Lock()
+		defer p.w.mu.Unlock()
+		p.w.rules.reportsLoss(p.w, p, d)
 	}
 }
 

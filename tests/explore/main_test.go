@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var faults = flag.Int("explore.faults", 1, "faults in every schedule, at most")
+var faults = flag.Int("explore.faults", defaultFaults, "faults in every schedule, at most")
 
 func TestMain(m *testing.M) {
 	flag.Parse()

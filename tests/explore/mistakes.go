@@ -1,11 +1,9 @@
 package explore
 
-// mistake is one that a store, a dialect or a wrapper could have. The explorer has to find every one.
+// mistake is one that a store, a dialect or a wrapper could have, "" for none. The explorer has to find every one.
 type mistake string
 
 const (
-	none mistake = ""
-
 	confirmWithoutTheToken       mistake = "confirm without the token"
 	confirmInItsOwnTransaction   mistake = "confirm in its own transaction instead of the caller's"
 	confirmOnlyOnce              mistake = "confirm that does not succeed twice"

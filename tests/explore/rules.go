@@ -104,13 +104,13 @@ func (r *rules) removed(c change, now time.Duration) {
 func (r *rules) effect(w *world, key string) {
 	r.effects[key]++
 	r.done[key] = true
-	if r.effects[key] > 1 && !(w.scenario.outside && r.excused) {
+	if r.effects[key] > 1 && (!w.scenario.outside || !r.excused) {
 		r.fail(oneEffect, "the work on %s was committed %d times", key, r.effects[key])
 	}
 }
 
 // startsWork judges that the work on a key starts.
-func (r *rules) startsWork(_ *world, p *process, d *delivery) {
+func (r *rules) startsWork(p *process, d *delivery) {
 	if !r.granted[d.token] {
 		r.fail(claimsFirst, "%v works on %s, and its claim is not committed", p, d.key)
 	}
@@ -153,7 +153,7 @@ func (r *rules) ended(w *world) {
 		}
 	}
 	for _, key := range w.scenario.messages {
-		if !r.done[key] && !(w.scenario.small && (r.excused || r.leaked)) {
+		if !r.done[key] && (!w.scenario.small || !r.excused && !r.leaked) {
 			r.fail(settledMeansDone, "all messages about %s are acknowledged, and its work was not done", key)
 		}
 	}

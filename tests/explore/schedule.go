@@ -310,8 +310,6 @@ func (w *world) wait() bool {
 func (w *world) purge() {
 	go func() { _, _ = w.janitor.store.PurgeExpired(context.Background()) }()
 	w.calm()
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, s := range slices.Clone(w.parked) {
 		if s.process == w.janitor {
 			w.unpark(s)
@@ -324,8 +322,6 @@ func (w *world) purge() {
 
 // take does to s what a says.
 func (w *world) take(s *step, a act) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	switch a {
 	case crash:
 		w.crash(s.process, s)
@@ -406,16 +402,14 @@ func (w *world) crash(p *process, at *step) {
 	w.say("%v crashes before its step: %s", p, at.phrase())
 	w.rules.excused = true
 	w.putBack(p)
-	w.mu.Unlock()
-	p.stop()
-	w.workers[p.number-1] = w.start(p.number)
-	w.mu.Lock()
+	w.unlocked(func() {
+		p.stop()
+		w.workers[p.number-1] = w.start(p.number)
+	})
 }
 
 // land lets a late statement reach the database.
 func (w *world) land(c choice) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if c.worker >= len(w.late) || w.late[c.worker].phrase() != c.what {
 		return false
 	}

@@ -58,6 +58,7 @@ type world struct {
 	story  []string
 	tell   bool // whether to write the story
 
+	// mu is held by the controller, which is whoever made the world, except while it waits.
 	mu     sync.Mutex
 	parked []*step
 	came   chan struct{} // a step was parked
@@ -75,11 +76,13 @@ func newWorld(sc *scenario) *world {
 		w.workers[i] = w.start(i + 1)
 	}
 	w.janitor = w.start(0)
+	w.mu.Lock()
 	return w
 }
 
 // end lets everything that runs come to its end.
 func (w *world) end() {
+	w.mu.Unlock()
 	for _, p := range w.workers {
 		p.stop()
 	}
@@ -132,7 +135,7 @@ func (w *world) unpark(s *step) {
 // between tries pass meanwhile.
 func (w *world) calm() {
 	for {
-		synctest.Wait()
+		w.unlocked(synctest.Wait)
 		select {
 		case <-w.came:
 		default:
@@ -140,18 +143,25 @@ func (w *world) calm() {
 		if !w.anyPauses() {
 			return
 		}
-		pause := time.NewTimer(timeout)
-		select {
-		case <-w.came:
-		case <-pause.C:
-		}
-		pause.Stop()
+		w.unlocked(func() {
+			pause := time.NewTimer(timeout)
+			defer pause.Stop()
+			select {
+			case <-w.came:
+			case <-pause.C:
+			}
+		})
 	}
 }
 
+// unlocked lets others run meanwhile.
+func (w *world) unlocked(meanwhile func()) {
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	meanwhile()
+}
+
 func (w *world) anyPauses() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.workers[:], func(p *process) bool {
 		return p.job != nil && !slices.ContainsFunc(w.parked, func(s *step) bool { return s.process == p })
 	})
@@ -164,7 +174,7 @@ func (w *world) pass(d time.Duration) {
 			p.job.note("+"+d.String(), "")
 		}
 	}
-	time.Sleep(d)
+	w.unlocked(func() { time.Sleep(d) })
 	w.calm()
 }
 
@@ -189,9 +199,6 @@ func (w *world) putBack(p *process) {
 		p.job = nil
 	}
 }
-
-func (w *world) startsWork(p *process, d *delivery)  { w.rules.startsWork(w, p, d) }
-func (w *world) reportsLoss(p *process, d *delivery) { w.rules.reportsLoss(w, p, d) }
 
 func (d *delivery) note(text, token string) { d.history = append(d.history, event{text, token}) }
 
