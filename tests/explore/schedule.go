@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // act is what can happen next.
@@ -295,6 +296,10 @@ func (w *world) deliver(c choice) bool {
 	return true
 }
 
+// lateness is how late messages are that were put back. It is longer than what random pauses add up to, so that
+// messages which are due together come together each time that the schedule is run.
+const lateness = time.Second
+
 func (w *world) wait() bool {
 	now := w.table.now()
 	later := slices.DeleteFunc(slices.Clone(w.queue), func(m message) bool { return m.due <= now })
@@ -303,7 +308,7 @@ func (w *world) wait() bool {
 	}
 	next := slices.MinFunc(later, func(a, b message) int { return cmp.Compare(a.due, b.due) })
 	w.say("time passes until the message about %s is delivered again", next.key)
-	w.pass(next.due - now)
+	w.pass(next.due - now + lateness)
 	return true
 }
 

@@ -87,6 +87,7 @@ func (w *world) end() {
 		p.stop()
 	}
 	w.janitor.stop()
+	time.Sleep(lease) // the clock stands still for ever when the run has returned, and pauses have to pass
 }
 
 // park makes s wait for its turn.
