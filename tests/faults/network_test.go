@@ -1,0 +1,56 @@
+package faults
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// Connections that end or fall silent at any moment, and at the worst one: around COMMIT.
+func TestNothingIsLostOrDoubledWhenConnectionsFail(t *testing.T) {
+	oneOf := func(n int, f fate) fate {
+		if rand.IntN(n) == 0 {
+			return f
+		}
+		return arrives
+	}
+	atCommit := func(f fate) func([]byte) fate {
+		return func(sent []byte) fate {
+			if !isCommit(sent) {
+				return arrives
+			}
+			return oneOf(4, f)
+		}
+	}
+	for _, c := range []struct {
+		fault string
+		fate  func(sent []byte) fate
+	}{
+		{"connections cut at random", func([]byte) fate { return oneOf(50, []fate{cutBefore, cutAfter}[rand.IntN(2)]) }},
+		{"connections cut before COMMIT", atCommit(cutBefore)},
+		{"connections cut after COMMIT", atCommit(cutAfter)},
+		{"connections silent at random (half-open)", func([]byte) fate { return oneOf(150, goesSilent) }},
+		{"connections silent at COMMIT (half-open)", atCommit(goesSilent)},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			for _, d := range withServers() {
+				t.Run(d.name, func(t *testing.T) {
+					t.Parallel()
+					prove(t, c.fault, d.name, *runs, func(t *testing.T) outcome {
+						s := sharedSite(t, d)
+						p := interpose(t, s, 3*time.Millisecond, c.fate)
+						l := startLoad(t, s)
+						p.armed.Store(true)
+						o := l.finish()
+						if n := int(p.met.Load()); n < *messages/50 {
+							t.Errorf("only %d connections failed: this showed less than it claims", n)
+						} else {
+							t.Logf("%d connections failed", n)
+						}
+						return o
+					})
+				})
+			}
+		})
+	}
+}
