@@ -1,7 +1,7 @@
 // Package faults holds black-box tests in which a load works against a real database while something
-// goes wrong, again and again: a server is killed, a worker stands still, connections are cut or fall
-// silent, a disk is full, limits are hit, clocks are off. Whatever it is, every message ends up accepted,
-// every key confirmed, and every effect is there exactly once.
+// goes wrong, again and again: a server is killed, refuses to write, has no connection left or runs into
+// time limits; connections are cut or fall silent. Whatever it is, every message ends up accepted, every
+// key confirmed, and every effect is there exactly once.
 //
 // The load is the same for all faults: messages with duplicates from a broker that delivers at least once,
 // and consumers of which half confirm by consumer.InTx and half by Claim.ConfirmTx in a transaction of

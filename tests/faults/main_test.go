@@ -16,13 +16,9 @@ import (
 var (
 	messages = flag.Int("messages", 400, "different messages of every load")
 	runs     = flag.Int("runs", 1, "loads for every fault on every database")
-	crashes  = flag.Int("crashes", 25, "processes killed while they commit to SQLite, for each journal mode")
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childRole) != "" {
-		os.Exit(runChild())
-	}
 	flag.Parse()
 	// Its driver prints every lost connection by default, and these tests lose many.
 	if err := mysql.SetLogger(&mysql.NopLogger{}); err != nil {

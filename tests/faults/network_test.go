@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/firsttime-go/firsttime/tests/servers"
 )
 
 // Connections that end or fall silent at any moment, and at the worst one: around COMMIT.
@@ -37,7 +39,7 @@ func TestNothingIsLostOrDoubledWhenConnectionsFail(t *testing.T) {
 				t.Run(d.name, func(t *testing.T) {
 					t.Parallel()
 					prove(t, c.fault, d.name, *runs, func(t *testing.T) outcome {
-						s := sharedSite(t, d)
+						s := newSite(t, d, servers.Shared(t, d.server))
 						p := interpose(t, s, 3*time.Millisecond, c.fate)
 						l := startLoad(t, s)
 						p.armed.Store(true)

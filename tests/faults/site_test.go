@@ -2,20 +2,16 @@ package faults
 
 import (
 	"database/sql"
-	"fmt"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
-	_ "modernc.org/sqlite"             // driver "sqlite"
 
 	"github.com/firsttime-go/firsttime/dialects"
 	mysqldialect "github.com/firsttime-go/firsttime/dialects/mysql"
 	"github.com/firsttime-go/firsttime/dialects/postgres"
-	"github.com/firsttime-go/firsttime/dialects/sqlite"
 	"github.com/firsttime-go/firsttime/migrations"
 	"github.com/firsttime-go/firsttime/tests/servers"
 )
@@ -25,68 +21,30 @@ type database struct {
 	name    string
 	driver  string
 	dialect dialects.Dialect
-	server  servers.Kind // "" for SQLite
+	server  servers.Kind
 }
 
 var (
-	sqliteDB   = database{name: "SQLite", driver: "sqlite", dialect: sqlite.Dialect}
 	postgresDB = database{name: "PostgreSQL", driver: "pgx", dialect: postgres.Dialect, server: servers.Postgres}
 	mariaDB    = database{name: "MariaDB", driver: "mysql", dialect: mysqldialect.Dialect, server: servers.MariaDB}
 	mySQL      = database{name: "MySQL", driver: "mysql", dialect: mysqldialect.Dialect, server: servers.MySQL}
 )
 
-func withServers() []database   { return []database{postgresDB, mariaDB, mySQL} }
-func everyDatabase() []database { return append(withServers(), sqliteDB) }
-
-func databaseNamed(name string) (database, error) {
-	for _, d := range everyDatabase() {
-		if d.name == name {
-			return d, nil
-		}
-	}
-	return database{}, fmt.Errorf("no database is called %q", name)
-}
-
-// The journals of SQLite.
-const (
-	walJournal      = "WAL"
-	rollbackJournal = "DELETE"
-)
-
-func sqliteDSN(dir, journal string) string {
-	return "file:" + filepath.Join(dir, "charges.db") + "?_pragma=journal_mode(" + journal + ")&_pragma=busy_timeout(5000)&_txlock=immediate"
-}
+func withServers() []database { return []database{postgresDB, mariaDB, mySQL} }
 
 // site is a database with the tables of a load.
 type site struct {
 	database
-	server *servers.Server // nil for SQLite
-	dsn    string          // of what the load uses
-	direct *sql.DB         // of an administrator, past all that stands in the load's way
+	server *servers.Server
+	dsn    string  // of what the load uses
+	direct *sql.DB // of an administrator, past all that stands in the load's way
 }
 
-// newSite makes a site in a database of its own on server, or in a file.
+// newSite makes a site in a database of its own on server.
 func newSite(t *testing.T, d database, server *servers.Server) *site {
 	t.Helper()
-	if d.server == "" {
-		return siteAt(t, d, nil, sqliteDSN(t.TempDir(), walJournal))
-	}
-	return siteAt(t, d, server, server.Database(t))
-}
-
-// sharedSite is a site on the server that all tests use.
-func sharedSite(t *testing.T, d database) *site {
-	t.Helper()
-	if d.server == "" {
-		return newSite(t, d, nil)
-	}
-	return newSite(t, d, servers.Shared(t, d.server))
-}
-
-func siteAt(t *testing.T, d database, server *servers.Server, dsn string) *site {
-	t.Helper()
-	s := &site{database: d, server: server, dsn: dsn}
-	s.direct = s.open(t, dsn)
+	s := &site{database: d, server: server, dsn: server.Database(t)}
+	s.direct = s.open(t, s.dsn)
 	if err := migrations.Up(t.Context(), s.direct, d.dialect); err != nil {
 		t.Fatal(err)
 	}
