@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -18,8 +19,9 @@ import (
 type command struct {
 	path    string
 	args    []string
-	env     []string // beside the environment of the tests
-	as      *account // nil for the tests' own
+	env     []string   // beside the environment of the tests
+	as      *account   // nil for the tests' own
+	in      *namespace // nil for the tests' own network
 	stop    syscall.Signal
 	release func() // ends what serves beside it, when the server is given up; may be nil
 }
@@ -27,6 +29,7 @@ type command struct {
 // process is a private server, running or not.
 type process struct {
 	command command
+	once    []string // arguments of the first start only
 	log     string
 
 	mu    sync.Mutex
@@ -45,14 +48,19 @@ func (p *process) start() error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(p.command.path, p.command.args...)
+	cmd := exec.Command(p.command.path, slices.Concat(p.command.args, p.once)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), p.command.env...)
 	cmd.Dir = filepath.Dir(p.log)
 	isolate(cmd, p.command.as)
-	if err := startBound(cmd); err != nil {
+	begin := startBound
+	if p.command.in != nil {
+		begin = p.command.in.start
+	}
+	if err := begin(cmd); err != nil {
 		return err
 	}
+	p.once = nil
 	ended := make(chan struct{})
 	p.cmd, p.ended = cmd, ended
 	go func() {

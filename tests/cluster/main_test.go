@@ -1,0 +1,29 @@
+// Package cluster lets consumers on all machines of a cluster claim the same keys, kills its nodes and cuts them
+// off while they work, and counts what was done.
+package cluster
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/firsttime-go/firsttime/tests/servers"
+)
+
+var rounds = flag.Int("rounds", 1, "how often each fault happens to each cluster")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Its driver prints every lost connection by default, and these tests lose many.
+	if err := mysql.SetLogger(&mysql.NopLogger{}); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	servers.Cleanup()
+	if err := table.append(os.Getenv("FIRSTTIME_TEST_TABLE")); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
