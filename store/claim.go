@@ -127,6 +127,9 @@ func (c *Claim) Confirm(ctx context.Context) error {
 // It returns ErrClaimLost if the claim does not hold the key any more: roll back, somebody else does
 // the work, or did it, or this claim did in another transaction. It is never retried; an error that matches
 // ErrRetryTx says that the whole transaction may be.
+//
+// A node of a Galera cluster that is cut off refuses COMMIT and ROLLBACK and leaves tx open, in a connection that
+// package sql gives to its next user. InTx closes such a connection; whoever begins tx himself has to.
 func (c *Claim) ConfirmTx(ctx context.Context, tx *sql.Tx) error {
 	if err := c.unconfirmed(); err != nil {
 		return c.failed("confirm in transaction", err)

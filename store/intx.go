@@ -19,8 +19,8 @@ func (s *SQL) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *sql.
 	if err != nil {
 		return err
 	}
-	return runTx(tx, work, func() error {
-		if err := s.confirmTx(ctx, tx, c); err != nil {
+	return runTx(tx.Tx, tx.Rollback, work, func() error {
+		if err := s.confirmTx(ctx, tx.Tx, c); err != nil {
 			return s.afterLostClaim(ctx, tx, c, err)
 		}
 		if err := tx.Commit(); err != nil {
@@ -31,11 +31,11 @@ func (s *SQL) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *sql.
 }
 
 // begin tries again, because a connection of the pool may have died long ago.
-func (s *SQL) begin(ctx context.Context, c *Claim) (tx *sql.Tx, err error) {
+func (s *SQL) begin(ctx context.Context, c *Claim) (tx *dialects.Tx, err error) {
 	limited, cancel := context.WithTimeout(ctx, c.in.set.timeout)
 	defer cancel()
 	err = retry(limited, fewTries, func(context.Context) error {
-		tx, err = s.db.BeginTx(ctx, nil) // not limited, whose end would roll it back
+		tx, err = dialects.BeginTx(ctx, s.db, nil, s.dialect.Normalize) // not limited, whose end would roll it back
 		return s.dialect.Normalize(err)
 	})
 	if err != nil && healsWithTime(err) {
@@ -46,8 +46,8 @@ func (s *SQL) begin(ctx context.Context, c *Claim) (tx *sql.Tx, err error) {
 
 // runTx calls work and then finish, which is to commit tx, and rolls tx back on every other way out, a
 // panic included.
-func runTx(tx *sql.Tx, work func(tx *sql.Tx) error, finish func() error) error {
-	defer tx.Rollback() //nolint:errcheck // after the commit there is nothing to roll back
+func runTx(tx *sql.Tx, rollback func() error, work func(tx *sql.Tx) error, finish func() error) error {
+	defer rollback() //nolint:errcheck // after the commit there is nothing to roll back
 	if err := work(tx); err != nil {
 		return workError{err}
 	}
@@ -56,7 +56,7 @@ func runTx(tx *sql.Tx, work func(tx *sql.Tx) error, finish func() error) error {
 
 // afterLostClaim finds out whether the claim is lost because it was confirmed in an earlier transaction, whose
 // commit nobody could learn of, for example: that work is done, and this one must not be added to it.
-func (s *SQL) afterLostClaim(ctx context.Context, tx *sql.Tx, c *Claim, err error) error {
+func (s *SQL) afterLostClaim(ctx context.Context, tx *dialects.Tx, c *Claim, err error) error {
 	if !errors.Is(err, ErrClaimLost) {
 		return err
 	}

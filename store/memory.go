@@ -181,7 +181,7 @@ func (m *Memory) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *s
 	if err != nil {
 		return err
 	}
-	return runTx(tx, work, func() error {
+	return runTx(tx, tx.Rollback, work, func() error {
 		if err := m.mine(c, func(n *node[entry]) { n.value.committing = true }); err != nil {
 			return err
 		}

@@ -74,12 +74,12 @@ func (q queries) CountByState(ctx context.Context) ([]dialects.Count, error) {
 // PurgeBatch runs in READ COMMITTED, where the range scan of the DELETE locks no gaps that the claims
 // of others would have to wait for.
 func (q queries) PurgeBatch(ctx context.Context, size int64) (int64, error) {
-	tx, err := q.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	tx, err := dialects.BeginTx(ctx, q.db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, normalize)
 	if err != nil {
 		return 0, normalize(err)
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit there is nothing to roll back
-	n, err := q.Queries.WithTx(tx).PurgeBatch(ctx, int32(min(size, math.MaxInt32)))
+	n, err := q.Queries.WithTx(tx.Tx).PurgeBatch(ctx, int32(min(size, math.MaxInt32)))
 	if err != nil {
 		return 0, normalize(err)
 	}
