@@ -32,6 +32,11 @@ type sqliteError int
 func (e sqliteError) Error() string { return fmt.Sprintf("sqlite: code %d", int(e)) }
 func (e sqliteError) Code() int     { return int(e) }
 
+// fieldError is what drivers return that keep the code in a field.
+type fieldError struct{ ExtendedCode int }
+
+func (e fieldError) Error() string { return fmt.Sprintf("sqlite: field %d", e.ExtendedCode) }
+
 func TestErrorsAreClassifiedByCode(t *testing.T) {
 	var cases []struct {
 		dialect dialects.Dialect
@@ -77,7 +82,12 @@ func TestErrorsAreClassifiedByCode(t *testing.T) {
 	add(sqlite.Dialect, dialects.ErrBusy, lite(5, 6, 261, 262)...)
 	add(sqlite.Dialect, dialects.ErrBusy, context.DeadlineExceeded)
 	add(sqlite.Dialect, nil, lite(1, 8, 13, 1555, 2067)...)
-	for _, d := range all.Dialects() {
+	byField := sqlite.WithErrorCode(func(err fieldError) int { return err.ExtendedCode })
+	add(byField, dialects.ErrRetryable, fieldError{5}, fieldError{517})
+	add(byField, dialects.ErrBusy, fieldError{5})
+	add(byField, nil, fieldError{1}, sqliteError(5))
+	add(sqlite.Dialect, nil, fieldError{5})
+	for _, d := range append(all.Dialects(), byField) {
 		add(d, dialects.ErrNotFound, sql.ErrNoRows)
 		add(d, nil, context.Canceled, sql.ErrTxDone, errors.New("anything else"))
 	}

@@ -17,7 +17,7 @@ var columns = []string{
 
 const recommendedDSN = "open it with file:PATH?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_txlock=immediate"
 
-func (d dialect) Check(ctx context.Context, db *sql.DB, _ dialects.StatementMode) (dialects.Findings, error) {
+func (d *dialect) Check(ctx context.Context, db *sql.DB, _ dialects.StatementMode) (dialects.Findings, error) {
 	var (
 		f                         dialects.Findings
 		version, file, journal    string
@@ -52,7 +52,7 @@ func (d dialect) Check(ctx context.Context, db *sql.DB, _ dialects.StatementMode
 		f.Fault("synchronous", "it is OFF: a crash of the machine can damage the file", "leave it at its default, or set NORMAL or FULL")
 	}
 	if db.Stats().MaxOpenConnections != 1 {
-		if err := checkTxLock(ctx, db, &f); err != nil {
+		if err := d.checkTxLock(ctx, db, &f); err != nil {
 			return nil, d.Normalize(err)
 		}
 	}
@@ -86,7 +86,7 @@ func checkFile(f *dialects.Findings, file string) {
 }
 
 // checkTxLock finds out whether a transaction has the write lock from its start.
-func checkTxLock(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
+func (d *dialect) checkTxLock(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
 	other, err := db.Conn(ctx) // before the transaction: to open it may need the lock
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func checkTxLock(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
 			recommendedDSN)
 		return err
 	}
-	if resultCode(err)&0xff != 5 {
+	if d.resultCode(err)&0xff != 5 {
 		return err
 	}
 	f.Note("_txlock", "immediate")
@@ -158,12 +158,12 @@ VALUES ('firsttime check', hex(randomblob(16)), 'CLAIMED', 'check', 1, 0, 0, 0)`
 	return nil
 }
 
-func (d dialect) Clock(ctx context.Context, db *sql.DB) (us int64, err error) {
+func (d *dialect) Clock(ctx context.Context, db *sql.DB) (us int64, err error) {
 	err = db.QueryRowContext(ctx, "SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER)").Scan(&us)
 	return us, d.Normalize(err)
 }
 
-func (d dialect) Size(ctx context.Context, db *sql.DB) (s dialects.Size, err error) {
+func (d *dialect) Size(ctx context.Context, db *sql.DB) (s dialects.Size, err error) {
 	err = db.QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE WHEN name = 'firsttime_keys' THEN pgsize END), 0),
 	COALESCE(SUM(CASE WHEN name <> 'firsttime_keys' THEN pgsize END), 0)
 FROM dbstat WHERE name IN ('firsttime_keys', 'firsttime_keys_expires_at')`).Scan(&s.Table, &s.Index)

@@ -4,20 +4,21 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/firsttime-go/firsttime/dialects"
 	gen "github.com/firsttime-go/firsttime/gen/sqlite"
 )
 
-func (dialect) Normalize(err error) error {
+func (d *dialect) Normalize(err error) error {
 	if err == nil || dialects.Marked(err) {
 		return err
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return dialects.Mark(dialects.ErrNotFound, err)
 	}
-	switch resultCode(err) {
+	switch d.resultCode(err) {
 	case 5, 6, 261, 262: // busy, locked, busy in recovery, locked shared cache
 		return dialects.Mark(dialects.ErrRetryable, dialects.Mark(dialects.ErrBusy, err))
 	case 517: // stale snapshot
@@ -29,26 +30,40 @@ func (dialect) Normalize(err error) error {
 	return err
 }
 
-// resultCode is SQLite's extended result code, 0 where err has none.
-func resultCode(err error) int {
+func (d *dialect) resultCode(err error) int {
 	if err == nil {
-		return 0 // before the variable below is allocated
+		return 0 // before d.code allocates
 	}
-	var coded interface{ Code() int }
-	if errors.As(err, &coded) {
-		return coded.Code()
-	}
-	return 0
+	return d.code(err)
 }
 
-// normalize is Dialect.Normalize and one thing more. SQLite has a single code for whatever is wrong
-// with a statement (1), so a table that is missing or has other columns is found by looking at it.
-func normalize(at gen.DBTX, err error) error {
-	const genericError = 1
-	if resultCode(err) == genericError && !tableFits(at) {
+// coded is what the errors of modernc.org/sqlite are.
+type coded interface {
+	error
+	Code() int
+}
+
+// genericError is SQLite's single code for whatever is wrong with a statement.
+const genericError = 1
+
+// readsCodes makes an error to see that its code can be read: without codes, a busy file would be no reason
+// to try again, and that would show only under load.
+func (d *dialect) readsCodes(ctx context.Context, db *sql.DB) error {
+	_, err := db.ExecContext(ctx, "firsttime sends no SQL, to see an error of the driver")
+	if ctx.Err() != nil || d.resultCode(err) != 0 {
+		return ctx.Err()
+	}
+	return fmt.Errorf("the errors of the driver %T have no code that is known here: pass sqlite.WithErrorCode, "+
+		"which tells where it is, as dialect: %w", db.Driver(), err)
+}
+
+// normalize is Dialect.Normalize and one thing more: a table that is missing or has other columns has no code
+// of its own, so it is found by looking at it.
+func (d *dialect) normalize(at gen.DBTX, err error) error {
+	if d.resultCode(err) == genericError && !tableFits(at) {
 		return dialects.Mark(dialects.ErrNotMigrated, err)
 	}
-	return Dialect.Normalize(err)
+	return d.Normalize(err)
 }
 
 // tableFits reports whether the table has every column that the statements name. The context of the
@@ -65,5 +80,5 @@ WHERE name IN ('scope', 'message_id', 'state', 'claimed_by', 'attempts',
 
 // changed turns a row count into an answer: every statement names one key.
 func (q queries) changed(rows int64, err error) (bool, error) {
-	return rows > 0, normalize(q.at, err)
+	return rows > 0, q.normalize(err)
 }

@@ -11,8 +11,11 @@ import (
 // queries is what sqlc generated, with results and errors normalized.
 type queries struct {
 	*gen.Queries
-	at gen.DBTX // where to look for the table when a statement is refused
+	at      gen.DBTX // where to look for the table when a statement is refused
+	dialect *dialect
 }
+
+func (q queries) normalize(err error) error { return q.dialect.normalize(q.at, err) }
 
 func (q queries) Claim(ctx context.Context, p dialects.ClaimParams) (bool, *dialects.Row, error) {
 	won, err := q.changed(q.Queries.Claim(ctx, gen.ClaimParams(p)))
@@ -49,7 +52,7 @@ func (q queries) Forget(ctx context.Context, p dialects.ForgetParams) (bool, err
 
 func (q queries) Get(ctx context.Context, p dialects.GetParams) (dialects.Row, error) {
 	row, err := q.Queries.Get(ctx, gen.GetParams(p))
-	return dialects.Row(row), normalize(q.at, err)
+	return dialects.Row(row), q.normalize(err)
 }
 
 func (q queries) ListStale(ctx context.Context, limit int64) ([]dialects.Row, error) {
@@ -58,7 +61,7 @@ func (q queries) ListStale(ctx context.Context, limit int64) ([]dialects.Row, er
 	for i, row := range found {
 		rows[i] = dialects.Row(row)
 	}
-	return rows, normalize(q.at, err)
+	return rows, q.normalize(err)
 }
 
 func (q queries) CountByState(ctx context.Context) ([]dialects.Count, error) {
@@ -67,14 +70,14 @@ func (q queries) CountByState(ctx context.Context) ([]dialects.Count, error) {
 	for i, row := range found {
 		counts[i] = dialects.Count(row)
 	}
-	return counts, normalize(q.at, err)
+	return counts, q.normalize(err)
 }
 
 func (q queries) PurgeBatch(ctx context.Context, size int64) (int64, error) {
 	n, err := q.Queries.PurgeBatch(ctx, size)
-	return n, normalize(q.at, err)
+	return n, q.normalize(err)
 }
 
 func (q queries) WithTx(tx *sql.Tx) dialects.Queries {
-	return queries{q.Queries.WithTx(tx), tx}
+	return queries{q.Queries.WithTx(tx), tx, q.dialect}
 }
