@@ -57,6 +57,14 @@ func debianRoot(ctx context.Context, suite, pkg string) (string, error) {
 	return root, os.Rename(unfinished, root)
 }
 
+// temporaryIn is the directory for temporary files in a Debian root; "" for the default, if that is not one.
+func temporaryIn(root string) string {
+	if root == "" {
+		return ""
+	}
+	return filepath.Join(root, "tmp")
+}
+
 var debianURI = regexp.MustCompile(`(?m)^(?:URIs:|deb)\s+(?:\[.*\]\s+)?(\S+/debian)/?(?:\s|$)`)
 
 // debianMirror is the mirror that this system installs from, "" for debootstrap's default.

@@ -12,10 +12,13 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 )
 
+const mariaDBVariable = "FIRSTTIME_TEST_MARIADB"
+
 func mariadb() engine {
 	return engine{
-		variable: "FIRSTTIME_TEST_MARIADB",
+		variable: mariaDBVariable,
 		install:  "apt-get install mariadb-server",
+		home:     mariaDBHome,
 		port:     "3306",
 		admin:    rootWithoutPassword,
 		probe:    probeMySQL,
@@ -64,28 +67,54 @@ func probeMySQL(ctx context.Context, admin string) (product, version string, err
 }
 
 func prepareMariaDB(ctx context.Context, dir string, port int) (command, error) {
-	server, err := program(ctx, func() (string, error) { return find("mariadbd", "/usr/sbin/mariadbd") }, "mariadb-server")
+	root, server, err := findMariaDB(ctx)
 	if err != nil {
 		return command{}, err
 	}
-	initialize, err := find("mariadb-install-db", "/usr/bin/mariadb-install-db")
-	if err != nil {
-		return command{}, err
-	}
-	as, err := unprivileged("mysql")
-	if err != nil {
-		return command{}, err
+	initialize, as := "/usr/bin/mariadb-install-db", nobodyIn(root)
+	if root == "" {
+		if initialize, err = find("mariadb-install-db", initialize); err != nil {
+			return command{}, err
+		}
+		if as, err = unprivileged("mysql"); err != nil {
+			return command{}, err
+		}
 	}
 	data, err := mysqlDirs(dir, as)
 	if err != nil {
 		return command{}, err
 	}
-	err = run(exec.CommandContext(ctx, initialize, "--no-defaults", "--datadir="+data, "--tmpdir="+temporary(data),
+	err = run(exec.CommandContext(ctx, initialize, "--no-defaults", "--datadir="+as.sees(data), "--tmpdir="+as.sees(temporary(data)),
 		"--auth-root-authentication-method=normal", "--skip-test-db"), as)
 	if err != nil {
 		return command{}, fmt.Errorf("mariadb-install-db: %w", err)
 	}
 	return mysqld{path: server}.command(data, port, as), nil
+}
+
+// findMariaDB finds the server. A version that is wanted and not installed comes from Debian's sid: it runs in
+// a root of its own.
+func findMariaDB(ctx context.Context) (root, server string, err error) {
+	const debian = "/usr/sbin/mariadbd"
+	installed := func() (string, error) { return find("mariadbd", debian) }
+	wanted := versionWanted(mariaDBVariable)
+	if wanted == "" {
+		server, err = program(ctx, installed, "mariadb-server")
+		return "", server, err
+	}
+	if server, err = installed(); err == nil {
+		out, err := exec.CommandContext(ctx, server, "--no-defaults", "--version").Output()
+		if err == nil && strings.Contains(string(out), " Ver "+wanted) {
+			return "", server, nil
+		}
+	}
+	root, err = debianRoot(ctx, "sid", "mariadb-server-core")
+	return root, debian, err
+}
+
+func mariaDBHome(ctx context.Context) (string, error) {
+	root, _, err := findMariaDB(ctx)
+	return temporaryIn(root), err
 }
 
 func prepareMySQL(ctx context.Context, dir string, port int) (command, error) {
@@ -129,10 +158,11 @@ func (m mysqld) args(options ...string) []string {
 }
 
 func (m mysqld) command(data string, port int, as *account) command {
+	seen := as.sees(data)
 	return command{
 		path: m.path,
-		args: m.args("--datadir="+data, fmt.Sprintf("--port=%d", port), "--bind-address=127.0.0.1",
-			"--tmpdir="+temporary(data), "--socket="+filepath.Join(data, "socket"), "--pid-file="+filepath.Join(data, "pid"), "--max-connections=300"),
+		args: m.args("--datadir="+seen, fmt.Sprintf("--port=%d", port), "--bind-address=127.0.0.1",
+			"--tmpdir="+temporary(seen), "--socket="+filepath.Join(seen, "socket"), "--pid-file="+filepath.Join(seen, "pid"), "--max-connections=300"),
 		as:   as,
 		stop: syscall.SIGTERM,
 	}

@@ -46,6 +46,23 @@ func TestAnotherProductBehindADSNIsRefused(t *testing.T) {
 	}
 }
 
+func TestAnotherVersionThanTheOneAskedForIsRefused(t *testing.T) {
+	own := Shared(t, Postgres)
+	_, version, _ := strings.Cut(own.Version(), " ")
+	major, _, _ := strings.Cut(version, ".")
+	t.Setenv("FIRSTTIME_TEST_POSTGRES", own.URL())
+	for wanted, fits := range map[string]bool{major: true, version: true, major + "0": false, "1": false} {
+		t.Setenv("FIRSTTIME_TEST_POSTGRES_VERSION", wanted)
+		s, err := obtain(t.Context(), Postgres, Postgres.engine())
+		switch {
+		case fits && err != nil:
+			t.Errorf("%s is refused as %s: %v", version, wanted, err)
+		case !fits && (err == nil || !strings.Contains(err.Error(), version) || !strings.Contains(err.Error(), wanted)):
+			t.Errorf("%v, %v; want an error that names %s and %s", s, err, version, wanted)
+		}
+	}
+}
+
 // Without the programs, and without apt-get to install them, the error names every way out.
 func TestAMissingServerIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // without docker and apt-get

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -12,10 +13,13 @@ import (
 	"syscall"
 )
 
+const postgresVariable = "FIRSTTIME_TEST_POSTGRES"
+
 func postgres() engine {
 	return engine{
-		variable: "FIRSTTIME_TEST_POSTGRES",
+		variable: postgresVariable,
 		install:  "apt-get install postgresql",
+		home:     postgresHome,
 		port:     "5432",
 		admin: func(address string) string {
 			return "postgres://postgres@" + address + "/postgres?sslmode=disable"
@@ -41,31 +45,59 @@ func urlWithDatabase(admin, name string) (string, error) {
 }
 
 func preparePostgres(ctx context.Context, dir string, port int) (command, error) {
-	initdb, err := program(ctx, findInitdb, "postgresql")
+	root, initdb, err := findPostgres(ctx)
 	if err != nil {
 		return command{}, err
 	}
-	as, err := unprivileged("postgres")
-	if err != nil {
-		return command{}, err
+	as := nobodyIn(root)
+	if root == "" {
+		if as, err = unprivileged("postgres"); err != nil {
+			return command{}, err
+		}
 	}
 	data := filepath.Join(dir, "data")
 	if err := makeDir(data, as); err != nil {
 		return command{}, err
 	}
-	err = run(exec.CommandContext(ctx, initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-instructions"), as)
-	if err != nil {
+	initialize := exec.CommandContext(ctx, initdb, "-D", as.sees(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-instructions")
+	if root != "" {
+		initialize.Args = append(initialize.Args, "--locale=C.UTF-8") // this system's locales are not there
+	}
+	if err := run(initialize, as); err != nil {
 		return command{}, fmt.Errorf("initdb: %w", err)
 	}
 	return command{
 		path: filepath.Join(filepath.Dir(initdb), "postgres"),
 		args: []string{
-			"-D", data, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
+			"-D", as.sees(data), "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
 			"-c", "unix_socket_directories=", "-c", "max_connections=300",
 		},
 		as:   as,
 		stop: syscall.SIGINT, // fast: it does not wait for clients
 	}, nil
+}
+
+const debianInitdb = "/usr/lib/postgresql/%s/bin/initdb"
+
+// findPostgres finds initdb, beside which is the server. A version that is wanted and not installed comes
+// from Debian's sid: it runs in a root of its own.
+func findPostgres(ctx context.Context) (root, initdb string, err error) {
+	version := versionWanted(postgresVariable)
+	if version == "" {
+		initdb, err = program(ctx, findInitdb, "postgresql")
+		return "", initdb, err
+	}
+	initdb = fmt.Sprintf(debianInitdb, version)
+	if _, err := os.Stat(initdb); err == nil {
+		return "", initdb, nil
+	}
+	root, err = debianRoot(ctx, "sid", "postgresql-"+version)
+	return root, initdb, err
+}
+
+func postgresHome(ctx context.Context) (string, error) {
+	root, _, err := findPostgres(ctx)
+	return temporaryIn(root), err
 }
 
 // findInitdb takes initdb from PATH or else the newest of Debian's, which are not in PATH. Beside it is the
@@ -74,17 +106,16 @@ func findInitdb() (string, error) {
 	if path, err := find("initdb"); err == nil {
 		return filepath.EvalSymlinks(path)
 	}
-	const installed = "/usr/lib/postgresql/%d/bin/initdb"
-	paths, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	paths, err := filepath.Glob(fmt.Sprintf(debianInitdb, "*"))
 	if err != nil {
 		return "", err
 	}
 	newest := 0
 	for _, path := range paths {
 		var major int
-		if _, err := fmt.Sscanf(path, installed, &major); err == nil {
+		if _, err := fmt.Sscanf(path, "/usr/lib/postgresql/%d/", &major); err == nil {
 			newest = max(newest, major)
 		}
 	}
-	return find(fmt.Sprintf(installed, newest))
+	return find(fmt.Sprintf(debianInitdb, strconv.Itoa(newest)))
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // isolate gives cmd a process group of its own and lets the kernel end it when this process ends, however
-// that happens.
+// that happens. It leads cmd to the account's root.
 func isolate(cmd *exec.Cmd, as *account) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -25,6 +25,9 @@ func isolate(cmd *exec.Cmd, as *account) {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	if as != nil {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: as.uid, Gid: as.gid}
+		if as.root != "" {
+			cmd.SysProcAttr.Chroot, cmd.Dir = as.root, "/"
+		}
 	}
 }
 

@@ -122,6 +122,9 @@ func (s *Server) identify(ctx context.Context, patience time.Duration) error {
 		if err == nil && product != string(s.kind) {
 			return fmt.Errorf("a %s %s answers, not %s", product, version, s.kind)
 		}
+		if wanted := versionWanted(s.engine.variable); err == nil && !isVersion(version, wanted) {
+			return fmt.Errorf("a %s %s answers, not version %s", product, version, wanted)
+		}
 		if err == nil {
 			if s.version == "" { // a restart changes nothing, so Version needs no lock
 				s.version = product + " " + version

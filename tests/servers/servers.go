@@ -29,6 +29,8 @@ type engine struct {
 	variable string
 	// install says how to get the programs by hand, for the error when nothing else helped.
 	install string
+	// home is the directory in which a private server gets its own; nil, or "", for that of temporary files.
+	home func(ctx context.Context) (string, error)
 	// port is the server's port in its container.
 	port string
 	// admin is the DSN of an administrator of the server at an address.
@@ -130,7 +132,14 @@ func StartWithClock(ctx context.Context, kind Kind, offset time.Duration) (*Serv
 }
 
 func startPrivate(ctx context.Context, kind Kind, e engine, env []string) (*Server, error) {
-	dir, err := os.MkdirTemp("", "firsttime-"+strings.ToLower(string(kind))+"-")
+	var home string
+	if e.home != nil {
+		var err error
+		if home, err = e.home(ctx); err != nil {
+			return nil, fmt.Errorf("install %s (%s): %w", kind, e.install, err)
+		}
+	}
+	dir, err := os.MkdirTemp(home, "firsttime-"+strings.ToLower(string(kind))+"-")
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +165,9 @@ func startIn(ctx context.Context, dir string, kind Kind, e engine, env []string)
 	command, err := e.prepare(ctx, dir, port)
 	if err != nil {
 		return nil, err
+	}
+	if env != nil && command.as != nil && command.as.root != "" {
+		return nil, fmt.Errorf("%s runs in %s, where what changes its environment is missing", kind, command.as.root)
 	}
 	command.env = append(command.env, env...)
 	s := &Server{
