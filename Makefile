@@ -17,7 +17,8 @@ LINT  := $(GO) tool -modfile=tools/lint/go.mod golangci-lint
 GOOSE_TAGS := no_clickhouse no_libsql no_mssql no_vertica no_ydb no_spanner
 
 # Modules of their own, so that the root's go.mod does not carry what they need.
-NESTED := observe/prometheus observe/otel
+# tests/tidb is not among them: to vet and lint it is to compile TiDB.
+NESTED := observe/prometheus observe/otel tests/matrix
 
 .PHONY: help
 help: ## list the targets
@@ -40,6 +41,14 @@ proof: ## kill workers, brokers and databases under load at length, and print wh
 	@rm -f $(REPORT)
 	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -count=1 -timeout=60m ./tests/kill -orders=2000
 	@cat $(REPORT); rm -f $(REPORT)
+
+.PHONY: matrix
+matrix: ## run the conformance suite on every version and driver, and print what passed
+	cd tests/matrix && $(GO) run .
+
+.PHONY: tidb
+tidb: ## run the conformance suite on an embedded TiDB (its first build takes some minutes)
+	cd tests/tidb && $(GO) test -count=1 -timeout=30m ./...
 
 .PHONY: check
 check: generated tidy lint cross ## prove that gen/ is current, modules are tidy, code is clean and portable

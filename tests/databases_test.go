@@ -1,10 +1,12 @@
 package tests
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +31,7 @@ type database struct {
 	name    string
 	driver  string
 	dialect dialects.Dialect
+	server  servers.Kind               // "" where there is none
 	dsn     func(tb testing.TB) string // of a database of its own, empty and dropped at the end
 	options []store.Option
 }
@@ -46,9 +49,9 @@ func serverDSN(kind servers.Kind) func(tb testing.TB) string {
 // The plain way to reach each database: what most tests run against.
 var (
 	sqliteDB   = database{name: "SQLite", driver: "sqlite", dialect: sqlite.Dialect, dsn: sqliteDSN}
-	postgresDB = database{name: "PostgreSQL", driver: "pgx", dialect: postgres.Dialect, dsn: serverDSN(servers.Postgres)}
-	mariaDB    = database{name: "MariaDB", driver: "mysql", dialect: mysqldialect.Dialect, dsn: serverDSN(servers.MariaDB)}
-	mySQL      = database{name: "MySQL", driver: "mysql", dialect: mysqldialect.Dialect, dsn: serverDSN(servers.MySQL)}
+	postgresDB = database{name: "PostgreSQL", driver: "pgx", dialect: postgres.Dialect, server: servers.Postgres, dsn: serverDSN(servers.Postgres)}
+	mariaDB    = database{name: "MariaDB", driver: "mysql", dialect: mysqldialect.Dialect, server: servers.MariaDB, dsn: serverDSN(servers.MariaDB)}
+	mySQL      = database{name: "MySQL", driver: "mysql", dialect: mysqldialect.Dialect, server: servers.MySQL, dsn: serverDSN(servers.MySQL)}
 )
 
 func everyDatabase() []database { return []database{sqliteDB, postgresDB, mariaDB, mySQL} }
@@ -153,10 +156,29 @@ func (d database) migrated(tb testing.TB) (db *sql.DB, dsn string) {
 	tb.Helper()
 	dsn = d.dsn(tb)
 	db = d.open(tb, dsn)
+	d.describe(tb, db)
 	if err := migrations.Up(tb.Context(), db, d.dialect); err != nil {
 		tb.Fatal(err)
 	}
 	return db, dsn
+}
+
+// describe notes what the test runs against, for the table of `make matrix`.
+func (d database) describe(tb testing.TB, db *sql.DB) {
+	tb.Helper()
+	version, err := "", error(nil)
+	if d.server != "" {
+		version = servers.Shared(tb, d.server).Version()
+	} else if version, err = sqliteVersion(tb.Context(), db); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Attr("database", version)
+	tb.Attr("driver", reflect.TypeOf(db.Driver()).Elem().PkgPath())
+}
+
+func sqliteVersion(ctx context.Context, db *sql.DB) (version string, err error) {
+	err = db.QueryRowContext(ctx, "SELECT 'SQLite ' || sqlite_version()").Scan(&version)
+	return version, err
 }
 
 // store makes a store in db. Its time limit suits a slow machine; options come after it.

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"os"
 	"testing"
 
@@ -31,9 +32,9 @@ func reportSQLite() error {
 		return err
 	}
 	defer db.Close()
-	var version string
-	if err := db.QueryRow("SELECT sqlite_version()").Scan(&version); err != nil {
+	version, err := sqliteVersion(context.Background(), db)
+	if err != nil {
 		return err
 	}
-	return servers.Report("SQLite "+version, "embedded")
+	return servers.Report(version, "embedded")
 }

@@ -8,12 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 )
 
-// debianRoot returns a directory with a minimal Debian of the given suite and one package in it, for
+// debianRoot returns a directory with a minimal Debian of the given suite and packages in it, for
 // servers that this system's own packages lack. It is made once and kept in the user's cache (some 600
 // MB); two processes that want it make one.
-func debianRoot(ctx context.Context, suite, pkg string) (string, error) {
+func debianRoot(ctx context.Context, suite, pkg string, more ...string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -45,7 +46,7 @@ func debianRoot(ctx context.Context, suite, pkg string) (string, error) {
 	if err := os.RemoveAll(unfinished); err != nil {
 		return "", err
 	}
-	args := []string{"--variant=minbase", "--include=" + pkg, suite, unfinished}
+	args := []string{"--variant=minbase", "--include=" + strings.Join(append([]string{pkg}, more...), ","), suite, unfinished}
 	if mirror := debianMirror(); mirror != "" {
 		args = append(args, mirror)
 	}

@@ -108,7 +108,7 @@ func findMariaDB(ctx context.Context) (root, server string, err error) {
 			return "", server, nil
 		}
 	}
-	root, err = debianRoot(ctx, "sid", "mariadb-server-core")
+	root, err = debianRoot(ctx, "sid", "mariadb-server-core", "mariadb-client-core") // the latter for the initializer
 	return root, debian, err
 }
 

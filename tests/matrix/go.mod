@@ -1,0 +1,18 @@
+module github.com/firsttime-go/firsttime/tests/matrix
+
+go 1.26.0
+
+require (
+	github.com/firsttime-go/firsttime v0.0.0
+	github.com/mattn/go-sqlite3 v1.14.53
+)
+
+require (
+	github.com/mfridman/interpolate v0.2.0 // indirect
+	github.com/pressly/goose/v3 v3.30.1 // indirect
+	github.com/sethvargo/go-retry v0.5.0 // indirect
+	go.uber.org/multierr v1.11.0 // indirect
+	golang.org/x/sync v0.25.0 // indirect
+)
+
+replace github.com/firsttime-go/firsttime => ../..
