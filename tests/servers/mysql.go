@@ -84,9 +84,12 @@ func prepareMariaDB(ctx context.Context, dir string, port int) (command, error) 
 	if err != nil {
 		return command{}, err
 	}
-	err = run(exec.CommandContext(ctx, initialize, "--no-defaults", "--datadir="+as.sees(data), "--tmpdir="+as.sees(temporary(data)),
-		"--auth-root-authentication-method=normal", "--skip-test-db"), as)
-	if err != nil {
+	cmd := exec.CommandContext(ctx, initialize, "--no-defaults", "--datadir="+as.sees(data), "--tmpdir="+as.sees(temporary(data)),
+		"--auth-root-authentication-method=normal", "--skip-test-db")
+	if root != "" {
+		cmd.Args = append(cmd.Args, "--force") // even where this machine's name cannot be resolved
+	}
+	if err := run(cmd, as); err != nil {
 		return command{}, fmt.Errorf("mariadb-install-db: %w", err)
 	}
 	return mysqld{path: server}.command(data, port, as), nil
