@@ -50,8 +50,9 @@ func TestAnOvertakenHolderIsToldSoInsideAnOldSnapshot(t *testing.T) {
 			if claimedBy() != before {
 				t.Fatal("the snapshot is not old: this test shows nothing")
 			}
-			if err := first.ConfirmTx(t.Context(), tx); !errors.Is(err, store.ErrClaimLost) {
-				t.Errorf("ConfirmTx: %v, want ErrClaimLost", err)
+			// MariaDB from 11.6 on refuses to write from an old snapshot at all (innodb_snapshot_isolation).
+			if err := first.ConfirmTx(t.Context(), tx); !errors.Is(err, store.ErrClaimLost) && !errors.Is(err, store.ErrRetryTx) {
+				t.Errorf("ConfirmTx: %v, want ErrClaimLost or ErrRetryTx", err)
 			}
 			if err := tx.Rollback(); err != nil {
 				t.Fatal(err)
