@@ -105,7 +105,7 @@ The database is what --db or the environment variable FIRSTTIME_DB names:
 	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "time limit of every operation on the database")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrongUse{err} })
 	root.AddCommand(newDemo(c), newMigrate(c), newStats(c), newStale(c), newShow(c), newRelease(c), newConfirm(c),
-		newPurge(c), newExec(c), newDoctor(c), newVersion(c))
+		newPurge(c), newServe(c), newExec(c), newDoctor(c), newVersion(c))
 	return root
 }
 
