@@ -141,10 +141,18 @@ func (c *cli) withStore(ctx context.Context, do func(s *store.SQL) error, option
 // store opens a store in the database. It prepares nothing on the server: a command runs few statements.
 func (d database) store(ctx context.Context, options ...store.Option) (*store.SQL, error) {
 	s, err := store.NewContext(ctx, d.DB, d.dialect, append([]store.Option{store.WithoutPreparedStatements()}, options...)...)
-	if errors.Is(err, store.ErrNotMigrated) {
-		return nil, fmt.Errorf("%s has no table firsttime_keys, or one of another version: run \"firsttime migrate up\"", d.name)
+	if err != nil {
+		return nil, d.advise(err)
 	}
-	return s, err
+	return s, nil
+}
+
+// advise says what to do about a missing table. Other errors it returns as they are.
+func (d database) advise(err error) error {
+	if errors.Is(err, store.ErrNotMigrated) {
+		return fmt.Errorf("%s has no table firsttime_keys, or one of another version: run \"firsttime migrate up\"", d.name)
+	}
+	return err
 }
 
 func noArguments(cmd *cobra.Command, args []string) error {

@@ -95,7 +95,7 @@ func (c *cli) serve(ctx context.Context, o serveOptions, w io.Writer) error {
 	keys := &keyGauges{store: s, interval: o.countEvery, patience: countTime, logger: logger}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics(keys, p))
-	mux.Handle("GET /healthz", healthz(s, min(c.timeout, healthTime)))
+	mux.Handle("GET /healthz", healthz(db, s, min(c.timeout, healthTime)))
 
 	serving, stop := context.WithCancel(ctx)
 	purged := make(chan struct{})
@@ -150,12 +150,12 @@ func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler)
 const healthTime = 2 * time.Second
 
 // healthz looks for one key, by the table's primary key. Whether it is there does not matter.
-func healthz(s *store.SQL, patience time.Duration) http.HandlerFunc {
+func healthz(db database, s *store.SQL, patience time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
 		if _, err := s.Get(ctx, "healthz"); err != nil && !errors.Is(err, store.ErrNotFound) {
-			http.Error(w, oneLine(err), http.StatusServiceUnavailable)
+			http.Error(w, oneLine(db.advise(err)), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
