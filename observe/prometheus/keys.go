@@ -2,6 +2,7 @@ package prometheus
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,12 +88,13 @@ func (k *Keys) count() ([]prometheus.Metric, error) {
 	}
 	metrics := []prometheus.Metric{gauge(sizeDesc, float64(table), "table"), gauge(sizeDesc, float64(index), "index")}
 	for _, n := range scopes {
+		scope := strings.ToValidUTF8(n.Scope, "\uFFFD") // of a row that another program wrote
 		metrics = append(metrics,
-			gauge(keysDesc, float64(n.Claimed), n.Scope, "claimed"),
-			gauge(keysDesc, float64(n.Stale), n.Scope, "stale"),
-			gauge(keysDesc, float64(n.Confirmed), n.Scope, "confirmed"),
-			gauge(pastDesc, float64(n.Purgeable), n.Scope),
-			gauge(oldestDesc, n.OldestClaim.Seconds(), n.Scope))
+			gauge(keysDesc, float64(n.Claimed), scope, "claimed"),
+			gauge(keysDesc, float64(n.Stale), scope, "stale"),
+			gauge(keysDesc, float64(n.Confirmed), scope, "confirmed"),
+			gauge(pastDesc, float64(n.Purgeable), scope),
+			gauge(oldestDesc, n.OldestClaim.Seconds(), scope))
 	}
 	return metrics, nil
 }

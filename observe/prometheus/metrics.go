@@ -12,6 +12,7 @@ package prometheus
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -30,6 +31,8 @@ type Metrics struct {
 	claim      *prometheus.HistogramVec
 	confirm    *prometheus.HistogramVec
 	handle     *prometheus.HistogramVec
+
+	scopes sync.Map // those whose counters are there
 }
 
 // The buckets are for a statement, from a tenth of a millisecond on, and for a handler, up to ten minutes.
@@ -64,8 +67,27 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 	return m, errors.Join(errs...)
 }
 
+// prepare shows all counters of a scope as 0 before the first of them counts: to Prometheus a counter that begins
+// with 1 has not increased, and the first failed confirm would raise no alert.
+func (m *Metrics) prepare(scope string) {
+	if _, known := m.scopes.LoadOrStore(scope, true); known {
+		return
+	}
+	for _, outcome := range []consumer.Outcome{
+		consumer.First, consumer.TakenOver, consumer.Duplicate, consumer.InProgress, consumer.Rejected, consumer.StoreError,
+	} {
+		m.deliveries.WithLabelValues(scope, string(outcome))
+	}
+	for _, c := range []*prometheus.CounterVec{m.confirms, m.failures, m.forgets, m.lost} {
+		c.WithLabelValues(scope)
+	}
+	m.heartbeats.WithLabelValues(scope, "ok")
+	m.heartbeats.WithLabelValues(scope, "failed")
+}
+
 // Observe counts an event. It is called by consumers.
 func (m *Metrics) Observe(_ context.Context, e consumer.Event) {
+	m.prepare(e.Scope)
 	switch e.Kind {
 	case consumer.Settled:
 		m.settled(e)

@@ -23,6 +23,12 @@ import (
 
 func newStore(t *testing.T) *store.SQL {
 	t.Helper()
+	_, s := newDatabase(t)
+	return s
+}
+
+func newDatabase(t *testing.T) (*sql.DB, *store.SQL) {
+	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "keys.db")+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_txlock=immediate")
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +42,7 @@ func newStore(t *testing.T) *store.SQL {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return db, s
 }
 
 func identity(message string) string { return message }
@@ -67,6 +73,12 @@ func TestMetricsCountWhatConsumersDo(t *testing.T) {
 		return consumer.Accept()
 	})
 	want := `
+# HELP firsttime_claims_lost_total Claims that were lost while their handlers ran, or before they were confirmed.
+# TYPE firsttime_claims_lost_total counter
+firsttime_claims_lost_total{scope="payments"} 0
+# HELP firsttime_confirm_failures_total Keys of accepted work that could not be confirmed: another delivery would do it again.
+# TYPE firsttime_confirm_failures_total counter
+firsttime_confirm_failures_total{scope="payments"} 0
 # HELP firsttime_confirms_total Keys that were confirmed.
 # TYPE firsttime_confirms_total counter
 firsttime_confirms_total{scope="payments"} 2
@@ -76,8 +88,11 @@ firsttime_deliveries_total{outcome="duplicate",scope="payments"} 1
 firsttime_deliveries_total{outcome="first",scope="payments"} 3
 firsttime_deliveries_total{outcome="in_progress",scope="payments"} 1
 firsttime_deliveries_total{outcome="rejected",scope="payments"} 1
+firsttime_deliveries_total{outcome="store_error",scope="payments"} 0
+firsttime_deliveries_total{outcome="takeover",scope="payments"} 0
 # HELP firsttime_heartbeats_total Extensions of leases, by result: ok, failed.
 # TYPE firsttime_heartbeats_total counter
+firsttime_heartbeats_total{result="failed",scope="payments"} 0
 firsttime_heartbeats_total{result="ok",scope="payments"} 2
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
@@ -145,5 +160,25 @@ func TestAFailureOfTheDatabaseIsAnErrorOfTheScrape(t *testing.T) {
 	}
 	if _, err := registry.Gather(); !errors.Is(err, store.ErrClosed) && (err == nil || !strings.Contains(err.Error(), "closed")) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A row of another program must not cost the whole scrape: the client panics at a label that is not UTF-8.
+func TestAScopeThatIsNotTextIsShown(t *testing.T) {
+	db, s := newDatabase(t)
+	if _, err := db.ExecContext(t.Context(), `INSERT INTO firsttime_keys
+		(scope, message_id, state, claimed_by, attempts, recorded_at, leased_until, expires_at)
+		VALUES (?, 'A', 'CLAIMED', 'somebody', 1, 0, 0, 0)`, "bad \xff"); err != nil {
+		t.Fatal(err)
+	}
+	registry := client.NewPedanticRegistry()
+	registry.MustRegister(prometheus.NewKeys(s, time.Second))
+	want := `
+# HELP firsttime_keys_past_retention Keys that the next purge deletes.
+# TYPE firsttime_keys_past_retention gauge
+firsttime_keys_past_retention{scope="bad �"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "firsttime_keys_past_retention"); err != nil {
+		t.Error(err)
 	}
 }
