@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/firsttime-go/firsttime v0.0.0
+	github.com/rabbitmq/amqp091-go v1.16.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/metric v1.47.0
 	go.opentelemetry.io/otel/sdk v1.47.0
