@@ -142,7 +142,9 @@ func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler)
 	if server.Shutdown(last) != nil {
 		_ = server.Close() // who asked goes without an answer
 	}
-	<-ended
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
 	return nil
 }
 

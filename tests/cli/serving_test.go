@@ -159,13 +159,12 @@ func poll(t *testing.T, what string, done func() (ok bool, state string)) {
 }
 
 // firsttime runs a command that must succeed.
-func firsttime(t *testing.T, dsn string, args ...string) string {
+func firsttime(t *testing.T, dsn string, args ...string) {
 	t.Helper()
 	output, err := exec.CommandContext(t.Context(), binary, append([]string{"--db", dsn}, args...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %v: %s", args, err, output)
 	}
-	return string(output)
 }
 
 // abandon leaves a claim whose process died.

@@ -10,7 +10,6 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
 	_ "modernc.org/sqlite"             // driver "sqlite"
 
-	"github.com/firsttime-go/firsttime/dialects"
 	"github.com/firsttime-go/firsttime/dialects/mysql"
 	"github.com/firsttime-go/firsttime/dialects/postgres"
 	"github.com/firsttime-go/firsttime/dialects/sqlite"
@@ -21,7 +20,7 @@ import (
 // records within a second.
 func storeOf(t *testing.T, dsn string) *store.SQL {
 	t.Helper()
-	driver, dialect := "mysql", dialects.Dialect(mysql.Dialect)
+	driver, dialect := "mysql", mysql.Dialect
 	if file, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
 		driver, dialect = "sqlite", sqlite.Dialect
 		dsn = "file:" + file + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_txlock=immediate"
