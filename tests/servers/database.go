@@ -29,7 +29,7 @@ func (s *Server) Database(tb testing.TB) string {
 	}
 	tb.Cleanup(func() {
 		drop := "DROP DATABASE " + name
-		if s.kind == Postgres {
+		if s.engine.driver == "pgx" {
 			drop += " WITH (FORCE)"
 		}
 		if err := s.exec(drop); err != nil && !s.stopped() {
