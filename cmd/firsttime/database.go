@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite" // driver "sqlite"
 
@@ -25,38 +28,52 @@ type database struct {
 	name    string // for people; without user and password
 }
 
+const (
+	postgresURL = "postgres://user:password@host:5432/database, with special characters in the password percent-encoded"
+	mysqlURL    = "mysql://user:password@host:3306/database, with special characters in the password percent-encoded"
+)
+
 const knownSchemes = "postgres://user:password@host/database, mysql://user:password@host/database, " +
 	"user:password@tcp(host:3306)/database or sqlite:path"
 
 // openDatabase opens what a --db flag names. It does not connect. No error contains the password.
 func openDatabase(dsn string) (database, error) {
-	if strings.Contains(dsn, ")/") && !strings.Contains(dsn, "://") { // as go-sql-driver writes it
-		return openMySQL(dsn)
-	}
 	scheme, rest, found := strings.Cut(dsn, ":")
-	if !found {
-		return database{}, wrongUse{errors.New("the database has no scheme: write " + knownSchemes)}
-	}
-	switch scheme {
-	case "postgres", "postgresql":
+	rest, isURL := strings.CutPrefix(rest, "//")
+	switch {
+	case isURL && (scheme == "postgres" || scheme == "postgresql"):
 		return openPostgres(dsn)
-	case "mysql", "mariadb":
-		return openMySQL(strings.TrimPrefix(rest, "//"))
-	case "sqlite":
-		return openSQLite(strings.TrimPrefix(rest, "//"))
+	case isURL && (scheme == "mysql" || scheme == "mariadb"):
+		return openMySQL(rest)
+	case scheme == "sqlite" && found:
+		return openSQLite(rest)
+	case strings.Contains(dsn, ")/"): // as go-sql-driver writes it
+		return openMySQL(dsn)
+	case isURL:
+		return database{}, wrongUse{fmt.Errorf("unknown database scheme %q: write %s", scheme, knownSchemes)}
 	}
-	return database{}, wrongUse{fmt.Errorf("unknown database scheme %q: write %s", scheme, knownSchemes)}
+	return database{}, wrongUse{errors.New("the database has no scheme: write " + knownSchemes)} // and may be a password
 }
 
 func openPostgres(dsn string) (database, error) {
-	config, err := pgx.ParseConfig(dsn) // its errors hide the password
-	if err != nil {
-		return database{}, wrongUse{err}
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil || strings.Contains(config.Host+config.Database, "@") { // there is a part of the password in it
+		return database{}, wrongUse{fmt.Errorf("the URL of PostgreSQL is malformed%s: write %s", reason(err), postgresURL)}
 	}
 	return database{
 		DB: stdlib.OpenDB(*config), dialect: postgres.Dialect,
 		name: fmt.Sprintf("PostgreSQL %s at %s:%d", config.Database, config.Host, config.Port),
 	}, nil
+}
+
+// reason is why pgx does not take a URL, without the URL, which it repeats with what it takes for the password
+// left out.
+func reason(err error) string {
+	var refused *pgconn.ParseConfigError
+	if !errors.As(err, &refused) || refused.Unwrap() == nil {
+		return ""
+	}
+	return " (" + refused.Unwrap().Error() + ")"
 }
 
 // openMySQL takes what follows mysql://, as a URL or as go-sql-driver writes it: user@tcp(host:3306)/db.
@@ -79,14 +96,14 @@ func mysqlConfig(rest string) (*mysql.Config, error) {
 	if strings.Contains(rest, ")/") {
 		config, err := mysql.ParseDSN(rest)
 		if err != nil {
-			return nil, errors.New("mysql: the DSN is malformed: write mysql://user:password@tcp(host:3306)/database")
+			return nil, errors.New("the DSN of MySQL is malformed: write user:password@tcp(host:3306)/database")
 		}
 		return config, nil
 	}
 	u, err := url.Parse("mysql://" + rest)
-	if err != nil || u.Host == "" || len(u.Path) < 2 { // the parser's error repeats the URL
-		return nil, errors.New("mysql: the URL is malformed: write mysql://user:password@host:3306/database, " +
-			"with special characters in the password percent-encoded")
+	// The parser's error repeats the URL. An @ after the host is the end of a password that began before it.
+	if err != nil || u.Host == "" || len(u.Path) < 2 || strings.Contains(u.Path, "@") || u.User == nil && strings.Contains(rest, "@") {
+		return nil, errors.New("the URL of MySQL is malformed: write " + mysqlURL)
 	}
 	config := mysql.NewConfig()
 	config.Net, config.Addr, config.DBName = "tcp", u.Host, u.Path[1:]
@@ -100,7 +117,7 @@ func mysqlConfig(rest string) (*mysql.Config, error) {
 	}
 	withParameters, err := mysql.ParseDSN(config.FormatDSN() + "?" + u.RawQuery)
 	if err != nil {
-		return nil, errors.New("mysql: the parameters after ? are not go-sql-driver's")
+		return nil, errors.New("the URL of MySQL has parameters after ? that are not go-sql-driver's")
 	}
 	return withParameters, nil
 }
@@ -115,6 +132,20 @@ func openSQLite(path string) (database, error) {
 		return database{}, err
 	}
 	return database{DB: db, dialect: sqlite.Dialect, name: "SQLite " + path}, nil
+}
+
+// answer waits until the database answers.
+func (d database) answer(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := d.PingContext(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%s does not answer within %v: see --timeout", d.name, timeout)
+	}
+	return fmt.Errorf("%s cannot be reached: %w", d.name, err)
 }
 
 // parameter is the placeholder of the i-th parameter of a statement, from 1.

@@ -38,7 +38,7 @@ back all the same; its holder cannot confirm any more then. A confirmed key is a
 			r := newRecord(found)
 			switch {
 			case errors.Is(err, store.ErrNotFound):
-				return notThere(cmd, s, *scope, args[0])
+				return c.notThere(cmd, s, *scope, args[0])
 			case errors.Is(err, store.ErrConfirmed):
 				return no{fmt.Errorf("key %s is confirmed, by %s %s: the work is done", printable(args[0]), printable(r.Holder), ago(found.ConfirmedAge))}
 			case errors.Is(err, store.ErrLive):
@@ -76,7 +76,7 @@ It is recorded with your name, as operator:NAME.`,
 				return err
 			}
 			if _, err := scoped.Get(cmd.Context(), args[0]); errors.Is(err, store.ErrNotFound) && !create {
-				return errors.Join(notThere(cmd, s, *scope, args[0]), errors.New("--create records it all the same"))
+				return fmt.Errorf("%w; --create records it all the same", c.notThere(cmd, s, *scope, args[0]))
 			}
 			if err := scoped.Confirm(cmd.Context(), args[0]); err != nil {
 				return err

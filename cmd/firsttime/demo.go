@@ -23,6 +23,7 @@ type demoOptions struct {
 	seed      uint64
 	input     string
 	json      bool
+	timeout   time.Duration
 }
 
 func newDemo(c *cli) *cobra.Command {
@@ -39,7 +40,7 @@ exactly once. Without --db, whatever FIRSTTIME_DB says, it uses an SQLite file i
 			if cmd.Flags().Changed("input") && cmd.Flags().Changed("messages") {
 				return wrongUse{errors.New("--input and --messages exclude each other")}
 			}
-			o.db, o.json = c.db, c.json
+			o.db, o.json, o.timeout = c.db, c.json, c.timeout
 			return runDemo(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -80,8 +81,8 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) error
 	}
 	defer remove()
 	defer db.Close()
-	if err := db.PingContext(ctx); err != nil {
-		return fmt.Errorf("%s cannot be reached: %w", db.name, err)
+	if err := db.answer(ctx, o.timeout); err != nil {
+		return err
 	}
 	if err := migrateForDemo(ctx, db, stderr); err != nil {
 		return err

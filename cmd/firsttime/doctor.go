@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -35,22 +36,20 @@ is a note (worth knowing), a warning (works, but not as well or as safely as it 
 }
 
 func (c *cli) doctor(cmd *cobra.Command, options ...store.Option) error {
-	db, err := c.open()
+	db, err := c.connect(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	found, err := store.Check(cmd.Context(), db.DB, db.dialect, append(options, store.WithTimeout(c.timeout))...)
+	ctx, cancel := c.limit(cmd.Context())
+	defer cancel()
+	found, err := store.Check(ctx, db.DB, db.dialect, append(options, store.WithTimeout(c.timeout))...)
 	if err != nil {
 		return err
 	}
-	migrated, err := checkMigrations(cmd, db)
-	if err != nil {
-		return err
-	}
-	faults := 0
+	var faults int64
 	var findings []finding
-	for _, f := range append(found, migrated...) {
+	for _, f := range append(found, c.checkMigrations(cmd.Context(), db)) {
 		findings = append(findings, finding{f.Level.String(), f.Check, f.Detail, f.Remedy})
 		if f.Level == store.Fault {
 			faults++
@@ -65,16 +64,18 @@ func (c *cli) doctor(cmd *cobra.Command, options ...store.Option) error {
 		}
 	})
 	if err == nil && faults > 0 {
-		err = no{fmt.Errorf("%d faults found", faults)}
+		err = no{fmt.Errorf("%s found", counted(faults, "fault"))}
 	}
 	return err
 }
 
 // checkMigrations compares the migrations that were applied with those that there are.
-func checkMigrations(cmd *cobra.Command, db database) ([]store.Finding, error) {
-	list, err := migrations.Status(cmd.Context(), db.DB, db.dialect)
+func (c *cli) checkMigrations(ctx context.Context, db database) store.Finding {
+	const check = "migrations"
+	list, err := c.migrationStatus(ctx, db)
 	if err != nil {
-		return nil, err
+		return store.Finding{Level: store.Warning, Check: check, Detail: "which of them are applied cannot be read: " + oneLine(err),
+			Remedy: "grant SELECT on " + migrations.VersionTable + " to see it"}
 	}
 	missing := 0
 	for _, m := range list {
@@ -83,8 +84,8 @@ func checkMigrations(cmd *cobra.Command, db database) ([]store.Finding, error) {
 		}
 	}
 	if missing > 0 {
-		return []store.Finding{{Level: store.Warning, Check: "migrations", Detail: fmt.Sprintf("%d of %d are not applied", missing, len(list)),
-			Remedy: "run \"firsttime migrate up\", unless your own goose has applied them with another version table"}}, nil
+		return store.Finding{Level: store.Warning, Check: check, Detail: fmt.Sprintf("%d of %d are not applied", missing, len(list)),
+			Remedy: "run \"firsttime migrate up\", unless your own goose has applied them with another version table"}
 	}
-	return []store.Finding{{Level: store.Note, Check: "migrations", Detail: fmt.Sprintf("all %d applied", len(list))}}, nil
+	return store.Finding{Level: store.Note, Check: check, Detail: fmt.Sprintf("all %d applied", len(list))}
 }

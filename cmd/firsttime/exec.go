@@ -83,7 +83,7 @@ func (c *cli) exec(cmd *cobra.Command, o execOptions, args []string) error {
 }
 
 func (c *cli) migrateSQLite(ctx context.Context) error {
-	db, err := c.open()
+	db, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +60,8 @@ type stats struct {
 }
 
 func newStats(c *cli) *cobra.Command {
-	return &cobra.Command{
+	var scope string
+	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Count the keys of every scope",
 		Long: `Counts the keys of every scope: claimed (a handler works), stale (a claim that never finished and whose lease
@@ -65,21 +69,36 @@ is over), confirmed, and how many of them are past their retention; with the age
 the size of the table. It reads the whole table.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withStore(cmd.Context(), func(s *store.SQL) error { return c.stats(cmd, s) })
+			return c.withStore(cmd.Context(), func(s *store.SQL) error { return c.stats(cmd, s, scope) })
 		},
 	}
+	oneScopeFlag(cmd, &scope)
+	return cmd
 }
 
-func (c *cli) stats(cmd *cobra.Command, s *store.SQL) error {
-	scopes, err := s.Stats(cmd.Context())
+// oneScopeFlag adds the flag of commands for all scopes or one.
+func oneScopeFlag(cmd *cobra.Command, scope *string) {
+	cmd.Flags().StringVar(scope, "scope", "", "only this scope; exit with 3 if it has no keys")
+}
+
+func (c *cli) stats(cmd *cobra.Command, s *store.SQL, scope string) error {
+	scopes, err := c.scopes(cmd.Context(), s)
 	if err != nil {
 		return err
 	}
-	size1, err := s.Size(cmd.Context())
+	if scope != "" {
+		if unknown := unknownScope(scope, scopes); unknown != nil {
+			return no{fmt.Errorf("scope %s: %w", printable(scope), unknown)}
+		}
+		scopes = slices.DeleteFunc(scopes, func(n store.ScopeStats) bool { return n.Scope != scope })
+	}
+	ctx, cancel := c.limit(cmd.Context())
+	defer cancel()
+	bytes, err := s.Size(ctx)
 	if err != nil {
 		return err
 	}
-	all := stats{Scopes: []scopeStats{}, TableBytes: size1.Table, IndexBytes: size1.Index}
+	all := stats{Scopes: []scopeStats{}, TableBytes: bytes.Table, IndexBytes: bytes.Index}
 	for _, n := range scopes {
 		all.Scopes = append(all.Scopes, scopeStats{n.Scope, n.Claimed, n.Stale, n.Confirmed, n.Purgeable, seconds(n.OldestClaim)})
 	}
@@ -92,11 +111,12 @@ func (c *cli) stats(cmd *cobra.Command, s *store.SQL) error {
 			}
 			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", printable(n.Scope), n.Claimed, n.Stale, n.Confirmed, n.Purgeable, oldest)
 		}
-		fmt.Fprintf(w, "\ntable %s, index %s\n", size(size1.Table), size(size1.Index))
+		fmt.Fprintf(w, "\ntable %s, index %s\n", size(bytes.Table), size(bytes.Index))
 	})
 }
 
 func newStale(c *cli) *cobra.Command {
+	var scope string
 	limit := 100
 	cmd := &cobra.Command{
 		Use:   "stale",
@@ -109,23 +129,52 @@ their messages were not delivered again since. The next delivery takes such a cl
 				return wrongUse{fmt.Errorf("--limit %d: give at least 1", limit)}
 			}
 			return c.withStore(cmd.Context(), func(s *store.SQL) error {
-				found, err := s.Stale(cmd.Context(), limit)
+				records, err := c.stale(cmd.Context(), s, scope, limit)
 				if err != nil {
 					return err
-				}
-				records := make([]record, len(found))
-				for i, r := range found {
-					records[i] = newRecord(r)
 				}
 				return c.print(cmd, records, func(w io.Writer) { printRecords(w, records) })
 			})
 		},
 	}
+	oneScopeFlag(cmd, &scope)
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many to list at most")
 	return cmd
 }
 
+// stale lists the stale claims of one scope, or of all of them if it is "".
+func (c *cli) stale(ctx context.Context, s *store.SQL, scope string, limit int) ([]record, error) {
+	most := limit
+	if scope != "" {
+		most = math.MaxInt32 // those of other scopes are dropped below
+		scopes, err := c.scopes(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if unknown := unknownScope(scope, scopes); unknown != nil {
+			return nil, no{fmt.Errorf("scope %s: %w", printable(scope), unknown)}
+		}
+	}
+	ctx, cancel := c.limit(ctx)
+	defer cancel()
+	found, err := s.Stale(ctx, most)
+	if err != nil {
+		return nil, err
+	}
+	records := []record{}
+	for _, r := range found {
+		if len(records) < limit && (scope == "" || r.Scope == scope) {
+			records = append(records, newRecord(r))
+		}
+	}
+	return records, nil
+}
+
 func printRecords(w io.Writer, records []record) {
+	if len(records) == 0 {
+		fmt.Fprintln(w, "no claim is stale")
+		return
+	}
 	fmt.Fprintln(w, "SCOPE\tKEY\tHOLDER\tATTEMPTS\tAGE\tOVERDUE")
 	for _, r := range records {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", printable(r.Scope), printable(r.Key), printable(r.Holder), r.Attempts,
@@ -153,7 +202,7 @@ func newShow(c *cli) *cobra.Command {
 			}
 			found, err := scoped.Get(cmd.Context(), args[0])
 			if errors.Is(err, store.ErrNotFound) {
-				return notThere(cmd, s, *scope, args[0])
+				return c.notThere(cmd, s, *scope, args[0])
 			}
 			if err != nil {
 				return err
@@ -190,22 +239,37 @@ func (r record) print(w io.Writer) {
 
 func ago(d time.Duration) string { return roughly(d) + " ago" }
 
+// scopes counts the keys of every scope.
+func (c *cli) scopes(ctx context.Context, s *store.SQL) ([]store.ScopeStats, error) {
+	ctx, cancel := c.limit(ctx)
+	defer cancel()
+	return s.Stats(ctx)
+}
+
 // notThere says that a key is not there, and which scopes there are if its scope has no keys at all.
-func notThere(cmd *cobra.Command, s *store.SQL, scope, key string) error {
+func (c *cli) notThere(cmd *cobra.Command, s *store.SQL, scope, key string) error {
 	err := fmt.Errorf("no key %s in scope %s", printable(key), printable(scope))
-	scopes, statsErr := s.Stats(cmd.Context())
+	scopes, statsErr := c.scopes(cmd.Context(), s)
 	if statsErr != nil {
-		return errors.Join(no{err}, statsErr)
+		return no{err}
+	}
+	if unknown := unknownScope(scope, scopes); unknown != nil {
+		return no{fmt.Errorf("%w: %w", err, unknown)}
+	}
+	return no{err}
+}
+
+// unknownScope is an error that says which scopes there are, if one is not among them.
+func unknownScope(scope string, scopes []store.ScopeStats) error {
+	if len(scopes) == 0 {
+		return errors.New("there are no keys")
 	}
 	names := make([]string, len(scopes))
 	for i, n := range scopes {
 		if n.Scope == scope {
-			return no{err}
+			return nil
 		}
 		names[i] = printable(n.Scope)
 	}
-	if len(names) == 0 {
-		return no{fmt.Errorf("%w: there are no keys", err)}
-	}
-	return no{fmt.Errorf("%w: that scope has no keys; there is %s", err, strings.Join(names, ", "))}
+	return fmt.Errorf("that scope has no keys; these have: %s", strings.Join(names, ", "))
 }

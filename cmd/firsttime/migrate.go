@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -48,12 +49,12 @@ func newMigrate(c *cli) *cobra.Command {
 }
 
 func (c *cli) migrateUp(cmd *cobra.Command, _ []string) error {
-	db, err := c.open()
+	db, err := c.connect(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	before, err := migrations.Status(cmd.Context(), db.DB, db.dialect)
+	before, err := c.migrationStatus(cmd.Context(), db)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (c *cli) migrateUp(cmd *cobra.Command, _ []string) error {
 }
 
 func (c *cli) migrateDown(cmd *cobra.Command, _ []string) error {
-	db, err := c.open()
+	db, err := c.connect(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -90,6 +91,13 @@ func (c *cli) migrateDown(cmd *cobra.Command, _ []string) error {
 	return c.print(cmd, map[string]any{"down": true}, func(w io.Writer) { fmt.Fprintln(w, "one migration taken back") })
 }
 
+// migrationStatus asks which migrations were applied. To apply them may take longer than --timeout.
+func (c *cli) migrationStatus(ctx context.Context, db database) ([]migrations.Migration, error) {
+	ctx, cancel := c.limit(ctx)
+	defer cancel()
+	return migrations.Status(ctx, db.DB, db.dialect)
+}
+
 type migrationStatus struct {
 	Version int64  `json:"version"`
 	Name    string `json:"name"`
@@ -97,16 +105,16 @@ type migrationStatus struct {
 }
 
 func (c *cli) migrateStatus(cmd *cobra.Command, _ []string) error {
-	db, err := c.open()
+	db, err := c.connect(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	list, err := migrations.Status(cmd.Context(), db.DB, db.dialect)
+	list, err := c.migrationStatus(cmd.Context(), db)
 	if err != nil {
 		return err
 	}
-	missing := 0
+	var missing int64
 	status := make([]migrationStatus, len(list))
 	for i, m := range list {
 		status[i] = migrationStatus(m)
@@ -121,7 +129,7 @@ func (c *cli) migrateStatus(cmd *cobra.Command, _ []string) error {
 		}
 	})
 	if err == nil && missing > 0 {
-		err = no{fmt.Errorf("%d migrations are missing: run \"firsttime migrate up\"", missing)}
+		err = no{fmt.Errorf("missing: %s: run \"firsttime migrate up\"", counted(missing, "migration"))}
 	}
 	return err
 }

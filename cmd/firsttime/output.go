@@ -34,7 +34,15 @@ func printable(text string) string {
 	return text
 }
 
-// roughly is a duration for people: two digits are enough.
+// counted is a number of things, in the singular if it is one.
+func counted(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// roughly is a duration for people: two units of it are enough.
 func roughly(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -43,10 +51,24 @@ func roughly(d time.Duration) string {
 		return d.Round(time.Millisecond).String()
 	case d < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return short(d.Round(time.Second))
 	case d < 48*time.Hour:
-		return strings.TrimSuffix(strings.TrimSuffix(d.Round(time.Second).String(), "0s"), "0m")
+		return short(d.Round(time.Minute))
 	}
 	return fmt.Sprintf("%.1f days", d.Hours()/24)
+}
+
+// short leaves out the units at the end that are zero.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // seconds is a duration in JSON.

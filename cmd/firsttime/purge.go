@@ -32,7 +32,8 @@ func newPurge(c *cli) *cobra.Command {
 		Short: "Delete keys whose retention is over",
 		Long: `Deletes the keys whose retention is over, the oldest first, in batches that adapt to the speed of the database,
 with pauses between them. It never deletes a claim whose lease is running and never locks the table. Several
-may run at once. What was deleted stays deleted when it is interrupted.`,
+may run at once. Interrupted, it says what it has deleted, which stays deleted, and exits with 130; with
+--every, to be interrupted is its end, and it exits with 0.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(cmd.Flags().Changed); err != nil {
@@ -62,42 +63,42 @@ func (o purgeOptions) validate(given func(flag string) bool) error {
 
 // purge purges once, or until it is interrupted.
 func (c *cli) purge(cmd *cobra.Command, s *store.SQL, o purgeOptions) error {
-	for {
-		if err := c.purgeOnce(cmd, s, o); err != nil {
-			return err
-		}
-		if o.every == 0 {
-			return nil
+	if o.every == 0 {
+		return c.purgeOnce(cmd, s, o)
+	}
+	for cmd.Context().Err() == nil { // staying until then is the work
+		err := c.purgeOnce(cmd, s, o)
+		if err != nil && cmd.Context().Err() == nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "firsttime: %s; the next purge is in %v\n", oneLine(err), o.every)
 		}
 		select {
 		case <-cmd.Context().Done():
-			return nil // staying until then was the work
 		case <-time.After(o.every):
 		}
 	}
+	return nil
 }
 
 // purgeOnce reports what was deleted, whatever ends it.
 func (c *cli) purgeOnce(cmd *cobra.Command, s *store.SQL, o purgeOptions) error {
 	ctx := cmd.Context()
-	bar, err := newBar(ctx, s, cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
+	bar := c.newBar(ctx, s, cmd.ErrOrStderr())
 	started := time.Now()
-	options := store.PurgeOptions{Share: o.share, MaxDuration: o.maxDuration, Progress: bar.show}
-	deleted, err := s.Purge(ctx, options)
+	deleted, err := s.Purge(ctx, store.PurgeOptions{Share: o.share, MaxDuration: o.maxDuration, Progress: bar.show})
 	bar.clear()
 	result := purgeResult{Deleted: deleted, Seconds: seconds(time.Since(started)), Done: err == nil}
 	unfinished := errors.Is(err, store.ErrPurgeUnfinished)
 	printErr := c.print(cmd, result, func(w io.Writer) {
-		fmt.Fprintf(w, "%d keys deleted in %s\n", deleted, roughly(time.Since(started)))
+		fmt.Fprintf(w, "%s deleted in %s\n", counted(deleted, "key"), roughly(time.Since(started)))
 		if unfinished {
 			fmt.Fprintln(w, "the time is over, there are more")
 		}
 	})
-	if unfinished {
+	switch {
+	case unfinished:
 		err = nil
+	case ctx.Err() != nil:
+		err = ctx.Err() // whatever the driver makes of it
 	}
 	return errors.Join(err, printErr)
 }
@@ -108,24 +109,25 @@ type bar struct {
 	total int64
 }
 
-// newBar counts what there is to delete, if somebody looks.
-func newBar(ctx context.Context, s *store.SQL, w io.Writer) (*bar, error) {
+// newBar counts what there is to delete, if somebody looks and it can be counted within the time limit.
+func (c *cli) newBar(ctx context.Context, s *store.SQL, w io.Writer) *bar {
 	if !isTerminal(w) {
-		return new(bar), nil
-	}
-	scopes, err := s.Stats(ctx)
-	if err != nil {
-		return nil, err
+		return new(bar)
 	}
 	b := &bar{w: w}
+	scopes, _ := c.scopes(ctx, s)
 	for _, n := range scopes {
 		b.total += n.Purgeable
 	}
-	return b, nil
+	return b
 }
 
 func (b *bar) show(deleted int64) {
-	if b.w == nil || b.total == 0 {
+	switch {
+	case b.w == nil:
+		return
+	case b.total == 0:
+		fmt.Fprintf(b.w, "\r\x1b[K%s deleted", counted(deleted, "key"))
 		return
 	}
 	const width = 30

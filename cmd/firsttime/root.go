@@ -23,8 +23,8 @@ const (
 	exitInterrupted = 130
 )
 
-const exitCodes = `Exit codes: 0 done, 1 failed, 2 wrong use, 3 the answer is no (a key is not there, a claim is
-live, doctor found a fault), 130 interrupted.`
+const exitCodes = `Exit codes: 0 done, 1 failed, 2 wrong use, 3 the answer is no (a key or a scope is not there, a claim
+is live, doctor found a fault, a migration is missing), 130 interrupted by SIGINT or SIGTERM.`
 
 // wrongUse is an error of the command line or of an input file, not of the work.
 type wrongUse struct{ error }
@@ -55,6 +55,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintln(stderr, "firsttime: interrupted")
+		return exitInterrupted
+	}
 	fmt.Fprintln(stderr, "firsttime: "+oneLine(err))
 	var wrong wrongUse
 	var answer no
@@ -63,8 +67,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitNo
 	case errors.As(err, &wrong), errors.Is(err, store.ErrInvalidKey), errors.Is(err, store.ErrInvalidScope):
 		return exitWrongUse
-	case ctx.Err() != nil:
-		return exitInterrupted
 	}
 	return exitFailed
 }
@@ -72,8 +74,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // oneLine is the text of an error without what the library puts before it, and without the line breaks of
 // some drivers.
 func oneLine(err error) string {
-	words := strings.Fields(strings.TrimPrefix(err.Error(), "firsttime: "))
-	return strings.Join(words, " ")
+	line := strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "firsttime: ")), " ")
+	if errors.Is(err, context.DeadlineExceeded) {
+		line += ": raise --timeout if it only needs longer"
+	}
+	return line
 }
 
 // cli is what all commands share.
@@ -102,7 +107,7 @@ The database is what --db or the environment variable FIRSTTIME_DB names:
 	f := root.PersistentFlags()
 	f.StringVar(&c.db, "db", "", "database; or set FIRSTTIME_DB, which keeps the password out of the list of processes")
 	f.BoolVar(&c.json, "json", false, "print one JSON value instead of text for people")
-	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "time limit of every operation on the database")
+	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "how long the database may take to answer")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrongUse{err} })
 	root.AddCommand(newDemo(c), newMigrate(c), newStats(c), newStale(c), newShow(c), newRelease(c), newConfirm(c),
 		newPurge(c), newServe(c), newExec(c), newDoctor(c), newVersion(c))
@@ -124,9 +129,27 @@ func (c *cli) open() (database, error) {
 	return openDatabase(dsn)
 }
 
+// connect opens the database that the user names and waits until it answers.
+func (c *cli) connect(ctx context.Context) (database, error) {
+	db, err := c.open()
+	if err != nil {
+		return database{}, err
+	}
+	if err := db.answer(ctx, c.timeout); err != nil {
+		db.Close()
+		return database{}, err
+	}
+	return db, nil
+}
+
+// limit is for what has no time limit of its own.
+func (c *cli) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.timeout)
+}
+
 // withStore calls do with a store in the user's database.
 func (c *cli) withStore(ctx context.Context, do func(s *store.SQL) error, options ...store.Option) error {
-	db, err := c.open()
+	db, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
