@@ -18,7 +18,9 @@ GOOSE_TAGS := no_clickhouse no_libsql no_mssql no_vertica no_ydb no_spanner
 
 # Modules of their own, so that the root's go.mod does not carry what they need.
 # tests/tidb is not among them: to vet and lint it is to compile TiDB.
-NESTED := observe/prometheus observe/otel tests/matrix
+# tests/matrix has a target of its own.
+OBSERVERS := observe/prometheus observe/otel
+NESTED := $(OBSERVERS) tests/matrix
 
 .PHONY: help
 help: ## list the targets
@@ -32,14 +34,18 @@ demo: ## handle 500 payments exactly once, on embedded SQLite
 test: ## run all tests, on real databases, with the race detector
 	@rm -f $(REPORT)
 	FIRSTTIME_TEST_REPORT=$(REPORT) $(GO) test -race -shuffle=on -parallel=$(PARALLEL) -timeout=40m ./...
-	for m in $(NESTED); do (cd $$m && $(GO) test -race -shuffle=on ./...); done
+	for m in $(OBSERVERS); do (cd $$m && $(GO) test -race -shuffle=on ./...); done
 	@echo 'tested against:'; sort -u $(REPORT); rm -f $(REPORT)
 
-# As in `make test`, with 2000 orders instead of 500.
+# The tests with this tag load the machine for minutes and want root for clusters. The others run at length.
 .PHONY: proof
-proof: ## kill workers, brokers and databases under load at length, and print what became of it
+proof: ## kill, cut off and fill up what there is under load, explore schedules at length, and print the tables
 	@rm -f $(REPORT)
 	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -count=1 -timeout=60m ./tests/kill -orders=2000
+	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -count=1 -timeout=60m ./tests/explore
+	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -count=1 -timeout=60m ./tests/histories -histories=5000
+	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -tags=proof -count=1 -timeout=60m -parallel=$(PARALLEL) ./tests/faults -runs=3
+	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -tags=proof -count=1 -timeout=60m ./tests/cluster
 	@cat $(REPORT); rm -f $(REPORT)
 
 .PHONY: matrix

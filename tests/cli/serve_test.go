@@ -161,8 +161,8 @@ func TestServeOutlivesItsDatabase(t *testing.T) {
 	}
 }
 
-// fill puts keys past their retention into the table.
-func fill(t *testing.T, dsn string, n int) {
+// fillExpired puts keys past their retention into the table.
+func fillExpired(t *testing.T, dsn string, n int) {
 	t.Helper()
 	s := storeOf(t, dsn)
 	for i := range n {
@@ -183,7 +183,7 @@ func TestServesSideBySideShareThePurge(t *testing.T) {
 			t.Parallel()
 			dsn := d.dsn(t)
 			firsttime(t, dsn, "migrate", "up")
-			fill(t, dsn, keys)
+			fillExpired(t, dsn, keys)
 			a, b := serve(t, dsn, "--every", "1s"), serve(t, dsn, "--every", "1s")
 			poll(t, "both purged", func() (bool, string) {
 				ofA, _ := a.metric(t, "firsttime_purged_keys_total")
@@ -207,7 +207,7 @@ func TestServeStopsAPurgeUnderWay(t *testing.T) {
 			t.Parallel()
 			dsn := d.dsn(t)
 			firsttime(t, dsn, "migrate", "up")
-			fill(t, dsn, keys)
+			fillExpired(t, dsn, keys)
 			s := serve(t, dsn, "--share", "0.00001")
 			s.until(t, "firsttime_purged_keys_total", atLeast(1))
 			s.end(t, syscall.SIGTERM)

@@ -1,5 +1,5 @@
-// Package cluster lets consumers on all machines of a cluster claim the same keys, kills its nodes and cuts them
-// off while they work, and counts what was done.
+//go:build proof
+
 package cluster
 
 import (
