@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/firsttime-go/firsttime/dialects"
@@ -49,6 +50,9 @@ func check(ctx context.Context, db *sql.DB, dialect dialects.Dialect, set settin
 	findings, err := dialect.Check(ctx, db, set.mode)
 	if err == nil {
 		err = checkClock(ctx, db, dialect, &findings)
+		if slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == Fault }) {
+			err = nil // it follows from the fault, or the next check tells
+		}
 	}
 	if err != nil {
 		return findings, opError("check", "", "", err)

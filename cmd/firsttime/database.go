@@ -60,6 +60,9 @@ func openPostgres(dsn string) (database, error) {
 	if err != nil || strings.Contains(config.Host+config.Database, "@") { // there is a part of the password in it
 		return database{}, wrongUse{fmt.Errorf("the URL of PostgreSQL is malformed%s: write %s", reason(err), postgresURL)}
 	}
+	if !strings.Contains(dsn, "default_query_exec_mode") {
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec // a command runs few statements, and works through any pooler
+	}
 	return database{
 		DB: stdlib.OpenDB(*config), dialect: postgres.Dialect,
 		name: fmt.Sprintf("PostgreSQL %s at %s:%d", config.Database, config.Host, config.Port),

@@ -149,7 +149,7 @@ func TestWrongUseIsOneClearLine(t *testing.T) {
 		"sqlite in memory":     {[]string{"demo", "--db", "sqlite::memory:"}, exitWrongUse, "file"},
 		"malformed postgres":   {[]string{"demo", "--db", "postgres://u:geheim@h:port/db"}, exitWrongUse, "postgres"},
 		"malformed mysql":      {[]string{"demo", "--db", "mysql://u:ge%zzheim@h/db"}, exitWrongUse, "mysql://"},
-		"malformed driver DSN": {[]string{"demo", "--db", "mysql://u:geheim@tcp(h)/db?parseTime=x"}, exitWrongUse, "mysql"},
+		"malformed driver DSN": {[]string{"demo", "--db", "mysql://u:geheim@tcp(h)/db?parseTime=x"}, exitWrongUse, "MySQL"},
 		"mysql without a db":   {[]string{"demo", "--db", "mysql://u:geheim@h"}, exitWrongUse, "database"},
 		"unreachable postgres": {[]string{"demo", "--db", "postgres://u:geheim@127.0.0.1:1/db"}, exitFailed, "127.0.0.1"},
 		"unreachable mysql":    {[]string{"demo", "--db", "mysql://u:geheim@127.0.0.1:1/db"}, exitFailed, "127.0.0.1"},

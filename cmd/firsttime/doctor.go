@@ -20,6 +20,7 @@ type finding struct {
 
 func newDoctor(c *cli) *cobra.Command {
 	var lease, retention = store.DefaultLease, store.DefaultRetention
+	var unprepared bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the database, the table and the settings; exit with 3 if there is a fault",
@@ -27,11 +28,16 @@ func newDoctor(c *cli) *cobra.Command {
 is a note (worth knowing), a warning (works, but not as well or as safely as it could), or a fault.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.doctor(cmd, store.WithLease(lease), store.WithRetention(retention))
+			options := []store.Option{store.WithLease(lease), store.WithRetention(retention)}
+			if unprepared {
+				options = append(options, store.WithoutPreparedStatements())
+			}
+			return c.doctor(cmd, options...)
 		},
 	}
 	cmd.Flags().DurationVar(&lease, "lease", lease, "lease of your consumers")
 	cmd.Flags().DurationVar(&retention, "retention", retention, "retention of your consumers")
+	cmd.Flags().BoolVar(&unprepared, "unprepared", false, "your consumers use store.WithoutPreparedStatements")
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/firsttime-go/firsttime/dialects"
@@ -17,8 +18,17 @@ var columns = []string{
 }
 
 func (d dialect) Check(ctx context.Context, db *sql.DB, mode dialects.StatementMode) (dialects.Findings, error) {
+	var f dialects.Findings
+	err := check(ctx, db, mode, &f)
+	if handedRound(err) {
+		f.Fault("pooler", "a pooler in transaction mode is in between, and hands the statements round that the driver prepares: "+err.Error(), withPooler)
+		err = nil
+	}
+	return f, normalize(err)
+}
+
+func check(ctx context.Context, db *sql.DB, mode dialects.StatementMode, f *dialects.Findings) error {
 	var (
-		f                          dialects.Findings
 		version, path, isolation   string
 		schema                     sql.NullString
 		elsewhere                  int
@@ -31,7 +41,7 @@ func (d dialect) Check(ctx context.Context, db *sql.DB, mode dialects.StatementM
 	(SELECT count(*) FROM pg_class WHERE relname = 'firsttime_keys' AND relkind = 'r' AND oid IS DISTINCT FROM to_regclass('firsttime_keys'))`).
 		Scan(&version, &path, &isolation, &standby, &readOnly, &durable, &schema, &elsewhere)
 	if err != nil {
-		return nil, d.Normalize(err)
+		return err
 	}
 	f.Note("server", "PostgreSQL %s", version)
 	switch {
@@ -50,10 +60,8 @@ func (d dialect) Check(ctx context.Context, db *sql.DB, mode dialects.StatementM
 		f.Warn("isolation", "it is "+isolation+" by default: transactions that conflict are undone, with ErrRetryTx",
 			"retry such transactions, or use read committed for this user")
 	}
-	if mode == dialects.Prepared {
-		if err := checkPooler(ctx, db, &f); err != nil {
-			return nil, d.Normalize(err)
-		}
+	if err := checkPooler(ctx, db, mode, f); err != nil {
+		return err
 	}
 	if !schema.Valid {
 		where := "the search path " + path
@@ -61,14 +69,14 @@ func (d dialect) Check(ctx context.Context, db *sql.DB, mode dialects.StatementM
 			where += ", but there is one in another schema: is search_path right?"
 		}
 		f.TableMissing(where)
-		return f, nil
+		return nil
 	}
 	f.Note("table", "in schema %s", schema.String)
 	if elsewhere > 0 {
 		f.Warn("search_path", "there is a table firsttime_keys in another schema too: processes with another search_path use that one",
 			"set the same search_path for all of them, or drop the other table")
 	}
-	return f, d.Normalize(checkTable(ctx, db, &f))
+	return checkTable(ctx, db, f)
 }
 
 func checkTable(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
@@ -111,9 +119,20 @@ VALUES ('firsttime check', gen_random_uuid()::text, 'CLAIMED', 'check', 1, now()
 	return nil
 }
 
+const withPooler = "use store.WithoutPreparedStatements and default_query_exec_mode=simple_protocol (or exec) in the DSN, " +
+	"or max_prepared_statements in pgbouncer 1.21 and later"
+
+// handedRound reports whether a statement was prepared already, or is not, as only happens to those who share a
+// process of the server.
+func handedRound(err error) bool {
+	var server serverError
+	return errors.As(err, &server) && (server.SQLState() == "42P05" || server.SQLState() == "26000")
+}
+
 // checkPooler finds out whether two connections have the same server process: a pooler hands it round between
-// transactions then, and with it the statements that others have prepared.
-func checkPooler(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
+// transactions then, and with it the statements that others have prepared. A driver that prepares by itself
+// fails here.
+func checkPooler(ctx context.Context, db *sql.DB, mode dialects.StatementMode, f *dialects.Findings) error {
 	if db.Stats().MaxOpenConnections == 1 {
 		f.Warn("pool", "it has a single connection, which a handler's transaction keeps from heartbeats and other claims",
 			"allow at least two connections for every handler")
@@ -138,11 +157,10 @@ func checkPooler(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
 	if err := second.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&busy); err != nil {
 		return err
 	}
-	if idle == busy {
+	if idle == busy && mode == dialects.Prepared {
 		f.Warn("pooler", "two connections share a process of the server: a pooler in transaction mode is in between, "+
 			"and prepared statements only work if it keeps track of them",
-			"use store.WithoutPreparedStatements and default_query_exec_mode=simple_protocol (or exec) in the DSN, "+
-				"or max_prepared_statements in pgbouncer 1.21 and later")
+			withPooler)
 	}
 	return nil
 }
