@@ -95,14 +95,14 @@ func (q confirmsBesideTx) WithTx(*sql.Tx) dialects.Queries { return q }
 type confirmsNothing struct{ dialects.Queries }
 
 func (q confirmsNothing) Confirm(ctx context.Context, p dialects.ConfirmParams) (bool, error) {
-	row, err := q.Queries.Get(ctx, dialects.GetParams{Scope: p.Scope, MessageID: p.MessageID})
+	row, err := q.Get(ctx, dialects.GetParams{Scope: p.Scope, MessageID: p.MessageID})
 	return err == nil && row.ClaimedBy == p.ClaimedBy, nil
 }
 
 type extendsForAnybody struct{ dialects.Queries }
 
 func (q extendsForAnybody) Extend(ctx context.Context, p dialects.ExtendParams) (bool, error) {
-	row, err := q.Queries.Get(ctx, dialects.GetParams{Scope: p.Scope, MessageID: p.MessageID})
+	row, err := q.Get(ctx, dialects.GetParams{Scope: p.Scope, MessageID: p.MessageID})
 	if err == nil {
 		p.ClaimedBy = row.ClaimedBy
 	}
@@ -119,7 +119,7 @@ func (q extendsNothing) Extend(ctx context.Context, p dialects.ExtendParams) (bo
 type forgetsForAnybody struct{ dialects.Queries }
 
 func (q forgetsForAnybody) Forget(ctx context.Context, p dialects.ForgetParams) (bool, error) {
-	row, err := q.Queries.Get(ctx, dialects.GetParams{Scope: p.Scope, MessageID: p.MessageID})
+	row, err := q.Get(ctx, dialects.GetParams{Scope: p.Scope, MessageID: p.MessageID})
 	if err == nil {
 		p.ClaimedBy = row.ClaimedBy
 	}
@@ -143,7 +143,7 @@ type readsThenWrites struct {
 }
 
 func (q readsThenWrites) Claim(ctx context.Context, p dialects.ClaimParams) (bool, *dialects.Row, error) {
-	if row, err := q.Queries.Get(ctx, dialects.GetParams{Scope: p.Scope, MessageID: p.MessageID}); err == nil {
+	if row, err := q.Get(ctx, dialects.GetParams{Scope: p.Scope, MessageID: p.MessageID}); err == nil {
 		return false, &row, nil
 	}
 	won, _, err := q.Queries.Claim(ctx, p)
