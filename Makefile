@@ -34,6 +34,7 @@ demo: ## handle 500 payments exactly once, on embedded SQLite
 test: ## run all tests, on real databases, with the race detector
 	@rm -f $(REPORT)
 	FIRSTTIME_TEST_REPORT=$(REPORT) $(GO) test -race -shuffle=on -parallel=$(PARALLEL) -timeout=40m ./...
+	$(GO) test -count=1 ./tests/explore # with faults: the race detector makes it explore without
 	for m in $(OBSERVERS); do (cd $$m && $(GO) test -race -shuffle=on ./...); done
 	@echo 'tested against:'; sort -u $(REPORT); rm -f $(REPORT)
 
