@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/firsttime-go/firsttime/dialects"
 )
@@ -42,9 +43,8 @@ func NewContext(ctx context.Context, db *sql.DB, dialect dialects.Dialect, optio
 	}
 	ctx, cancel := context.WithTimeout(ctx, set.timeout)
 	defer cancel()
-	if err := db.PingContext(ctx); err != nil {
-		return nil, opError("new", "", "", fmt.Errorf("the database cannot be reached: check its address and that it runs: %w",
-			dialect.Normalize(err)))
+	if err := ping(ctx, db, dialect); err != nil {
+		return nil, opError("new", "", "", fmt.Errorf("the database cannot be reached: check its address and that it runs: %w", err))
 	}
 	s := &SQL{db: db, dialect: dialect}
 	if s.queries, err = dialect.Open(ctx, db, set.mode); err != nil {
@@ -52,6 +52,18 @@ func NewContext(ctx context.Context, db *sql.DB, dialect dialects.Dialect, optio
 	}
 	s.Scoped, err = newScoped(s, DefaultScope, set, newOwnClaims())
 	return s, err
+}
+
+// ping waits for those who keep others out for a moment, such as the first process of a new SQLite file, which
+// switches it to WAL whatever the busy timeout of others.
+func ping(ctx context.Context, db *sql.DB, dialect dialects.Dialect) error {
+	for {
+		err := dialect.Normalize(db.PingContext(ctx))
+		if !errors.Is(err, dialects.ErrBusy) || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(firstBackoff)
+	}
 }
 
 // Close releases the prepared statements. It does not touch the claims and leaves the database open.

@@ -44,8 +44,10 @@ func TestConfirmIsAHOTUpdateOnPostgres(t *testing.T) {
 					WHERE relname = 'firsttime_keys'`).Scan(&updates, &hot)
 				return err == nil && updates >= done
 			})
-			if hot != updates {
-				t.Errorf("%d of %d updates were HOT, want all", hot, updates)
+			// A page that is full is cleaned on the way, unless a session that begins at that moment may still
+			// see its old rows: under load that happens to a few in two thousand.
+			if updates-hot > updates/100 {
+				t.Errorf("%d of %d updates were HOT, want all but one in a hundred", hot, updates)
 			}
 		})
 	}

@@ -137,11 +137,16 @@ func openSQLite(path string) (database, error) {
 	return database{DB: db, dialect: sqlite.Dialect, name: "SQLite " + path}, nil
 }
 
-// answer waits until the database answers.
+// answer waits until the database answers. The first processes of a new SQLite file keep each other out while one
+// of them switches it to WAL, whatever the busy timeout.
 func (d database) answer(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := d.PingContext(ctx)
+	for errors.Is(d.dialect.Normalize(err), dialects.ErrBusy) && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+		err = d.PingContext(ctx)
+	}
 	switch {
 	case err == nil:
 		return nil

@@ -78,8 +78,12 @@ func (s *session) Begin() (driver.Tx, error) { return nil, errors.ErrUnsupported
 // CheckNamedValue takes statements as arguments.
 func (s *session) CheckNamedValue(*driver.NamedValue) error { return nil }
 
-// ExecContext executes the statement that is its argument.
-func (s *session) ExecContext(ctx context.Context, _ string, args []driver.NamedValue) (driver.Result, error) {
+// ExecContext executes the statement that is its argument. The only other one that comes is the ROLLBACK by
+// which InTx makes sure that a transaction is over.
+func (s *session) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if query == "ROLLBACK" {
+		return driver.ResultNoRows, s.Rollback()
+	}
 	statement, ok := args[0].Value.(*statement)
 	if !ok {
 		return nil, fmt.Errorf("%T is no statement", args[0].Value)
