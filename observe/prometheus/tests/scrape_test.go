@@ -99,9 +99,11 @@ func TestTheExampleCountsWhatItsMessagesMet(t *testing.T) {
 	want(t, scraped, 0, "firsttime_claims_lost_total", scope...)
 	first.until(t, 1, "firsttime_keys", "scope", b.queue, "state", "confirmed")
 
+	first.kill()
+	dying := b.example(t, db, time.Minute) // long enough to be seen at work
 	b.publish(t, "B")
-	first.until(t, 1, "firsttime_keys", "scope", b.queue, "state", "claimed")
-	first.kill() // with B in its hands
+	dying.until(t, 1, "firsttime_keys", "scope", b.queue, "state", "claimed")
+	dying.kill() // with B in its hands
 
 	second := b.example(t, db, time.Second)
 	second.until(t, 1, "firsttime_deliveries_total", outcome("takeover")...)
