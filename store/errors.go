@@ -66,8 +66,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.Scope == "" {
+	switch {
+	case e.Scope == "":
 		return fmt.Sprintf("firsttime: %s: %v", e.Op, e.Err)
+	case e.Op == "scope":
+		return fmt.Sprintf("firsttime: scope %q: %v", e.Scope, e.Err)
 	}
 	return fmt.Sprintf("firsttime: %s %q in scope %q: %v", e.Op, e.Key, e.Scope, e.Err)
 }

@@ -67,8 +67,8 @@ It is recorded with your name, as operator:NAME.`,
 	name := cmd.Flags().String("name", userName(), "who decides this")
 	cmd.Flags().BoolVar(&create, "create", false, "record a key that is not there, too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *name == "" {
-			return wrongUse{errors.New("give --name: it is recorded who decides this")}
+		if store.ValidateKey(*name) != nil || len(*name) > longestName {
+			return wrongUse{fmt.Errorf("--name: give 1 to %d bytes of text: it is recorded who decides this", longestName)}
 		}
 		return c.withStore(cmd.Context(), func(s *store.SQL) error {
 			scoped, err := s.Scope(*scope)
@@ -93,6 +93,9 @@ It is recorded with your name, as operator:NAME.`,
 	}
 	return cmd
 }
+
+// longestName is how much of the table's column operator:NAME may take.
+const longestName = 80
 
 // userName is the name of the person at the terminal, "" if the system does not say.
 func userName() string {

@@ -19,7 +19,7 @@ type finding struct {
 }
 
 func newDoctor(c *cli) *cobra.Command {
-	var lease, retention = store.DefaultLease, store.DefaultRetention
+	var p periods
 	var unprepared bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -28,15 +28,17 @@ func newDoctor(c *cli) *cobra.Command {
 is a note (worth knowing), a warning (works, but not as well or as safely as it could), or a fault.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options := []store.Option{store.WithLease(lease), store.WithRetention(retention)}
+			options, err := p.options()
+			if err != nil {
+				return err
+			}
 			if unprepared {
 				options = append(options, store.WithoutPreparedStatements())
 			}
 			return c.doctor(cmd, options...)
 		},
 	}
-	cmd.Flags().DurationVar(&lease, "lease", lease, "lease of your consumers")
-	cmd.Flags().DurationVar(&retention, "retention", retention, "retention of your consumers")
+	p.flags(cmd, "lease of your consumers", "retention of your consumers")
 	cmd.Flags().BoolVar(&unprepared, "unprepared", false, "your consumers use store.WithoutPreparedStatements")
 	return cmd
 }

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,8 +22,7 @@ import (
 type execOptions struct {
 	key           string
 	scope         string
-	lease         time.Duration
-	retention     time.Duration
+	periods       periods
 	duplicateExit int
 }
 
@@ -53,8 +51,7 @@ the next call takes it over after that. On SQLite the table is created by itself
 	f.SetInterspersed(false) // the flags of the command are its own
 	f.StringVar(&o.key, "key", "", "what must happen once")
 	f.StringVar(&o.scope, "scope", store.DefaultScope, "scope of the key")
-	f.DurationVar(&o.lease, "lease", store.DefaultLease, "how long the claim of a firsttime that died is honoured")
-	f.DurationVar(&o.retention, "retention", store.DefaultRetention, "how long the key is remembered")
+	o.periods.flags(cmd, "how long the claim of a firsttime that died is honoured", "how long the key is remembered")
 	f.IntVar(&o.duplicateExit, "duplicate-exit", 0, "exit code for a duplicate")
 	return cmd
 }
@@ -62,6 +59,13 @@ the next call takes it over after that. On SQLite the table is created by itself
 func (c *cli) exec(cmd *cobra.Command, o execOptions, args []string) error {
 	if err := store.ValidateKey(o.key); err != nil {
 		return wrongUse{fmt.Errorf("--key %q: %w", o.key, err)}
+	}
+	if o.duplicateExit < 0 || o.duplicateExit > 255 {
+		return wrongUse{fmt.Errorf("--duplicate-exit %d: give 0 to 255", o.duplicateExit)}
+	}
+	options, err := o.periods.options()
+	if err != nil {
+		return err
 	}
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -79,7 +83,7 @@ func (c *cli) exec(cmd *cobra.Command, o execOptions, args []string) error {
 		}
 		run := execution{path: path, args: args, stdin: cmd.InOrStdin(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
 		return run.once(ctx, scoped, o)
-	}, store.WithLease(o.lease), store.WithRetention(o.retention))
+	}, options...)
 }
 
 func (c *cli) migrateSQLite(ctx context.Context) error {

@@ -114,6 +114,25 @@ The database is what --db or the environment variable FIRSTTIME_DB names:
 	return root
 }
 
+// periods are the times of a store.
+type periods struct{ lease, retention time.Duration }
+
+func (p *periods) flags(cmd *cobra.Command, leaseUsage, retentionUsage string) {
+	cmd.Flags().DurationVar(&p.lease, "lease", store.DefaultLease, leaseUsage)
+	cmd.Flags().DurationVar(&p.retention, "retention", store.DefaultRetention, retentionUsage)
+}
+
+// options says what is wrong in the words of the flags.
+func (p periods) options() ([]store.Option, error) {
+	switch {
+	case p.lease < time.Millisecond:
+		return nil, wrongUse{fmt.Errorf("--lease %v: give at least 1ms", p.lease)}
+	case p.retention <= p.lease:
+		return nil, wrongUse{fmt.Errorf("--retention %v: give more than the lease, which is %v", p.retention, p.lease)}
+	}
+	return []store.Option{store.WithLease(p.lease), store.WithRetention(p.retention)}, nil
+}
+
 // open opens the database that the user names. It does not connect.
 func (c *cli) open() (database, error) {
 	dsn := c.db
