@@ -71,7 +71,7 @@ func TestErrorsAreClassifiedByCode(t *testing.T) {
 		return errs
 	}
 	add(postgres.Dialect, dialects.ErrRetryable, pg("40001", "40P01", "55P03")...)
-	add(postgres.Dialect, dialects.ErrOutcomeUnknown, pg("57P01", "57P02", "57P03", "08006", "08007")...)
+	add(postgres.Dialect, dialects.ErrOutcomeUnknown, pg("40003", "57P01", "57P02", "57P03", "08006", "08007")...)
 	add(postgres.Dialect, dialects.ErrNotMigrated, pg("42P01", "42703", "3F000")...)
 	add(postgres.Dialect, nil, pg("23505", "23514", "42501", "25P02", "57014", "53300")...)
 	add(mysqldialect.Dialect, dialects.ErrRetryable, my(1213, 1205, 1020, 1047, 3101, 3572, 9007, 8022, 8002, 8028)...)

@@ -70,7 +70,7 @@ func classify(state string) error {
 	switch state {
 	case "40001", "40P01", "55P03": // serialization failure, deadlock, lock not available
 		return dialects.ErrRetryable
-	case "57P01", "57P02", "57P03": // the server shuts down, crashed, starts up
+	case "40003", "57P01", "57P02", "57P03": // outcome unknown; the server shuts down, crashed, starts up
 		return dialects.ErrOutcomeUnknown
 	case "42P01", "42703", "3F000": // no such table, column, schema
 		return dialects.ErrNotMigrated
