@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -79,7 +80,7 @@ func (s *suite) testClaimExpiry(t *testing.T) {
 	run(t, "AnOvertakenClaimIsLost", func(t *testing.T) {
 		key, a, b := newKey(), s.openExpiring(t), s.openExpiring(t)
 		first := claim(t, a, key)
-		second := s.takeOver(t, b, key)
+		second := takeOver(t, b, first)
 		if second.Attempt() != 2 {
 			t.Errorf("attempt %d after one takeover, want 2", second.Attempt())
 		}
@@ -95,6 +96,25 @@ func (s *suite) testClaimExpiry(t *testing.T) {
 			t.Errorf("Confirm after the other's: %v, want ErrClaimLost", err)
 		}
 		wantOutcome(t, claim(t, a, key), store.Duplicate)
+	})
+
+	// A clock that rounds to seconds jumps ahead in the middle of each.
+	run(t, "ALeaseIsHonouredWhateverPartOfASecondItBeginsIn", func(t *testing.T) {
+		const leases = 10
+		a, b := s.openExpiring(t), s.openExpiring(t)
+		part := time.NewTicker(time.Second / leases)
+		defer part.Stop()
+		var held []*store.Claim
+		for range leases {
+			held = append(held, claim(t, a, newKey()))
+			<-part.C
+			held = slices.DeleteFunc(held, func(c *store.Claim) bool { return takenOver(t, b, c) != nil })
+		}
+		eventually(t, "every lease is over", func() bool {
+			<-part.C
+			held = slices.DeleteFunc(held, func(c *store.Claim) bool { return takenOver(t, b, c) != nil })
+			return len(held) == 0
+		})
 	})
 
 	run(t, "OneOfManyTakeoversWins", func(t *testing.T) {
@@ -210,14 +230,26 @@ func race(t *testing.T, stores []store.Store, key string, racers int) map[store.
 	return outcomes
 }
 
-// takeOver waits until the lease on key is over and takes it over.
-func (s *suite) takeOver(t *testing.T, by store.Store, key string) *store.Claim {
+// takeOver waits until the lease of held is over and takes its key over.
+func takeOver(t *testing.T, by store.Store, held *store.Claim) (c *store.Claim) {
 	t.Helper()
-	var c *store.Claim
 	eventually(t, "the lease is over", func() bool {
-		c = claim(t, by, key)
-		return c.Outcome() != store.InProgress
+		c = takenOver(t, by, held)
+		return c != nil
 	})
+	return c
+}
+
+// takenOver takes the key of held over, which nobody can do before its lease is over. It returns nil if it is not.
+func takenOver(t *testing.T, by store.Store, held *store.Claim) *store.Claim {
+	t.Helper()
+	c := claim(t, by, held.Key())
+	if c.Outcome() == store.InProgress {
+		return nil
+	}
 	wantOutcome(t, c, store.TakenOver)
+	if early := time.Until(held.LeaseEnd()); early > 0 {
+		t.Errorf("a lease of %v was over %v too early", held.Lease(), early)
+	}
 	return c
 }
