@@ -10,8 +10,9 @@
 //	file:PATH?_journal_mode=WAL&_busy_timeout=5000&_txlock=immediate&_synchronous=FULL   (mattn/go-sqlite3)
 //
 // mattn/go-sqlite3 must say FULL: its own default for WAL is NORMAL, which lets a power cut undo the last
-// commits, and with them work whose messages are acknowledged. It knows the size of the table only when it is
-// built with the tag sqlite_dbstat.
+// commits, and with them work whose messages are acknowledged. It waits for another writer as long as the busy
+// timeout says, whatever the store's time limit is: let the first not be longer than the second. It knows the
+// size of the table only when it is built with the tag sqlite_dbstat.
 package sqlite
 
 import (

@@ -142,6 +142,34 @@ func TestABusyFileIsAReasonToTryAgain(t *testing.T) {
 	}
 }
 
+// The driver waits for the lock as long as the busy timeout says: the store's time limit does not interrupt it.
+func TestAClaimThatWaitsForAWriterAnswersAfterTheBusyTimeout(t *testing.T) {
+	const limit, busy = 50 * time.Millisecond, 500 * time.Millisecond
+	db, path := migrated(t)
+	held, err := newStore(t, db).Claim(t.Context(), "order-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patient := openFile(t, path, "?_journal_mode=WAL&_busy_timeout=500&_txlock=immediate")
+	s := newStore(t, patient, store.WithTimeout(limit))
+	var waited time.Duration
+	err = held.InTx(t.Context(), db, func(*sql.Tx) error {
+		asked := time.Now()
+		c, err := s.Claim(t.Context(), "order-1")
+		waited = time.Since(asked)
+		if err == nil && c.Outcome() != store.InProgress {
+			t.Errorf("outcome %v, want in progress", c.Outcome())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waited < busy {
+		t.Errorf("the claim waited %v: the time limit of %v ends it now, before the busy timeout of %v", waited, limit, busy)
+	}
+}
+
 func TestAMissingTableIsAnErrorAtStart(t *testing.T) {
 	db := openFile(t, filepath.Join(t.TempDir(), "keys.db"), recommended)
 	if s, err := store.New(db, dialect); !errors.Is(err, store.ErrNotMigrated) {
