@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/url"
 	"runtime"
@@ -102,20 +103,33 @@ func TestWhatAHandlerDoesToItsDeliveryIsNotPublishedAgain(t *testing.T) {
 func TestAMessageWithHugeHeadersHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	b := shared(t)
-	for name, answer := range map[string]consumer.Ack{
-		"rejected": consumer.Reject(fmt.Errorf("%s", strings.Repeat("long ", 1000))), "retried": consumer.Retry(errHandler),
+	const huge = 130_900
+	routingKeys := make([]any, huge/100)
+	for i := range routingKeys {
+		routingKeys[i] = strings.Repeat("k", 95)
+	}
+	for name, test := range map[string]struct {
+		answer  consumer.Ack
+		headers amqp.Table
+	}{
+		"rejected": {
+			consumer.Reject(fmt.Errorf("%s", strings.Repeat("long ", 1000))), amqp.Table{"huge": strings.Repeat("x", huge)},
+		},
+		"retried":                {consumer.Retry(errHandler), amqp.Table{"huge": strings.Repeat("x", huge)}},
+		"routing keys":           {consumer.Retry(errHandler), amqp.Table{"CC": routingKeys}},
+		"headers that look ours": {consumer.Retry(errHandler), amqp.Table{"x-firsttime-huge": strings.Repeat("x", huge)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			queue, s := b.queue(), newSeen()
 			stop := b.consume(queue, func(_ context.Context, d amqp.Delivery) consumer.Ack {
 				s.add(d)
 				if d.MessageId == "huge" {
-					return answer
+					return test.answer
 				}
 				return consumer.Accept()
 			}, fast(3), rabbitmq.WithConcurrency(1))
 			huge := message("huge")
-			huge.Headers = amqp.Table{"huge": strings.Repeat("x", 130_900)}
+			huge.Headers = test.headers
 			b.publish("", queue, huge, message("A-1"))
 			s.wait(t, 2)
 			dead := b.take(queue + ".dlq")
@@ -126,6 +140,49 @@ func TestAMessageWithHugeHeadersHoldsNobodyUp(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// The name of a header has room for 255 bytes, and ours before it makes it longer.
+func TestAMessageWithALongHeaderNameHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	b := shared(t)
+	queue, s := b.queue(), newSeen()
+	stop := b.consume(queue, s.retryOnce, fast(3), rabbitmq.WithConcurrency(1))
+	long := "x-first-death-" + strings.Repeat("n", 240)
+	m := message("A-1")
+	m.Headers = amqp.Table{long: "v", "tenant": "7"}
+	b.publish("", queue, m)
+	for i, d := range s.wait(t, 2) {
+		if d.Headers[long] != "v" || d.Headers["tenant"] != "7" {
+			t.Errorf("delivery %d has the headers %v", i+1, d.Headers)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAttemptsBeyondAllNumbersAreTooMany(t *testing.T) {
+	t.Parallel()
+	b := shared(t)
+	queue, s := b.queue(), newSeen()
+	stop := b.consume(queue, func(_ context.Context, d amqp.Delivery) consumer.Ack {
+		s.add(d)
+		return consumer.Retry(errHandler)
+	}, fast(3))
+	m := message("A-1")
+	m.Headers = amqp.Table{"x-firsttime-attempt": int64(math.MaxInt64)}
+	b.publish("", queue, m)
+	s.wait(t, 1)
+	if dead := b.take(queue + ".dlq"); dead.Headers[rabbitmq.HeaderReason] != "attempts exhausted" {
+		t.Errorf("dead letter: %v", dead.Headers)
+	}
+	if n := len(s.wait(t, 1)); n != 1 {
+		t.Errorf("handled %d times, want once", n)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
 	}
 }
 

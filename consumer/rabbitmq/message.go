@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"maps"
+	"math"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -46,18 +47,26 @@ const (
 // cc is the header by which a publisher names further routing keys. The broker would obey it again.
 const cc = "CC"
 
-// attemptsOf is how often the message was tried before this delivery.
+// attemptsOf is how often the message was tried before this delivery. Anybody can write the header: whatever it
+// says, one can be added.
 func attemptsOf(d amqp.Delivery) int {
 	n, _ := d.Headers[headerAttempts].(int64)
-	return int(max(n, 0))
+	return int(min(max(n, 0), math.MaxInt32-1))
 }
 
 // isDeath reports whether a header is one in which the broker notes why and where a message died. It must not
 // be published again: a broker that finds the name of the queue in it takes the way back from a rung for a cycle,
-// and drops the message. (RabbitMQ 3.10 does.)
+// and drops the message. (RabbitMQ 3.10 does.) A name that is too long to be kept is none of the broker's.
 func isDeath(name string) bool {
+	if len(headerKept+name) > maxShort {
+		return false
+	}
 	return name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
 }
+
+// maxShort is what AMQP has room for in the name of a header, a queue or an exchange, and in a routing key, in
+// bytes.
+const maxShort = 255
 
 // isCount reports whether a header is one with which the broker counts deliveries.
 func isCount(name string) bool { return name == "x-delivery-count" || name == "x-acquired-count" }
@@ -145,18 +154,29 @@ const maxHeaders = 120 << 10
 
 var errTooLarge = errors.New("the headers leave no room for those that a message needs on its way")
 
-// shrink makes headers fit: at the cost of the error's text, and if that is not enough, of those that are not
-// ours.
+// shrink makes headers fit: at the cost of the error's text, and if that is not enough, of all that a dead letter
+// can do without.
 func shrink(headers amqp.Table) {
 	if sizeOf(headers) > maxHeaders {
 		set(headers, HeaderError, "the error does not fit beside the message's headers")
 	}
 	if sizeOf(headers) > maxHeaders {
-		maps.DeleteFunc(headers, func(name string, _ any) bool {
-			return !strings.HasPrefix(name, headerPrefix) || strings.HasPrefix(name, headerKept)
+		maps.DeleteFunc(headers, func(name string, value any) bool {
+			return !isEssential(name) || sizeOf(value) > sizeOf("")+maxShort
 		})
 		headers[HeaderError] = "the message's own headers were too large to be kept"
 	}
+}
+
+// isEssential reports whether a header says where a message comes from or why it is a dead letter. Whoever
+// publishes can write such headers too, of any size; the true ones are short.
+func isEssential(name string) bool {
+	switch name {
+	case headerExchange, headerRoutingKey, headerUserID, headerExpiration,
+		HeaderReason, HeaderError, HeaderQueue, HeaderAttempts:
+		return true
+	}
+	return false
 }
 
 // sizeOf is about what a header's value takes on the wire, rather too much than too little.
