@@ -57,7 +57,8 @@ func openDatabase(dsn string) (database, error) {
 
 func openPostgres(dsn string) (database, error) {
 	config, err := pgx.ParseConfig(dsn)
-	if err != nil || strings.Contains(config.Host+config.Database, "@") { // there is a part of the password in it
+	// There may be a part of the password in it, or a parameter with a password that follows no question mark.
+	if err != nil || strings.ContainsAny(config.Host+config.Database, "@=") {
 		return database{}, wrongUse{fmt.Errorf("the URL of PostgreSQL is malformed%s: write %s", reason(err), postgresURL)}
 	}
 	if !strings.Contains(dsn, "default_query_exec_mode") {
