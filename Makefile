@@ -49,6 +49,16 @@ proof: ## kill, cut off and fill up what there is under load, explore schedules 
 	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -tags=proof -count=1 -timeout=60m ./tests/cluster
 	@cat $(REPORT); rm -f $(REPORT)
 
+# The inputs that mattered are in testdata/fuzz, and `make test` runs those.
+FUZZTIME ?= 30s
+.PHONY: fuzz
+fuzz: ## look for inputs that break keys, database URLs and headers; FUZZTIME=30s for each target
+	@for file in $$(grep -rl --include='*_test.go' '^func Fuzz' .); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' $$file); do \
+			echo "$$target:"; $(GO) test -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) $$(dirname $$file); \
+		done; \
+	done
+
 .PHONY: matrix
 matrix: ## run the conformance suite on every version and driver, and print what passed
 	cd tests/matrix && $(GO) run .

@@ -42,13 +42,13 @@ func TestStoresAnswerLikeAPlainMap(t *testing.T) {
 	})
 }
 
-func openSQLite(t *testing.T, dsn string) *sql.DB {
-	t.Helper()
+func openSQLite(tb testing.TB, dsn string) *sql.DB {
+	tb.Helper()
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { db.Close() })
+	tb.Cleanup(func() { db.Close() })
 	return db
 }
 
