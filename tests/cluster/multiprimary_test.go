@@ -25,6 +25,10 @@ var discard = slog.New(slog.DiscardHandler)
 
 func TestGalera(t *testing.T) { testMultiPrimary(t, "MariaDB Galera", servers.StartGalera) }
 
+func TestGroupReplication(t *testing.T) {
+	testMultiPrimary(t, "MySQL Group Replication", servers.StartGroupReplication)
+}
+
 func testMultiPrimary(t *testing.T, name string, start func(context.Context) (*servers.Cluster, error)) {
 	c, err := start(t.Context())
 	if err != nil {

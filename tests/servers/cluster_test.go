@@ -10,7 +10,7 @@ import (
 
 // A cluster that has lost a node goes on, a node that is cut off does not, and both come back.
 func TestAClusterLosesNodesAndGetsThemBack(t *testing.T) {
-	for name, start := range map[string]func(context.Context) (*Cluster, error){"Galera": StartGalera} {
+	for name, start := range map[string]func(context.Context) (*Cluster, error){"Galera": StartGalera, "Group Replication": StartGroupReplication} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
 			took := func(what string) {
