@@ -100,6 +100,27 @@ func (t *table) count(r row, result string) {
 	}
 }
 
+// lacks is an error that names the rows of want in which no test has passed, and those in which tests were skipped.
+func (t *table) lacks(want []row) error {
+	var lacks []error
+	for _, w := range want {
+		var sum counts
+		for r, c := range t.rows {
+			if r.driver == w.driver && (r.database == w.database || strings.HasPrefix(r.database, w.database+".")) {
+				sum.passed += c.passed
+				sum.skipped += c.skipped
+			}
+		}
+		switch {
+		case sum.passed == 0:
+			lacks = append(lacks, fmt.Errorf("no test has passed on %s with %s", w.database, w.driver))
+		case sum.skipped > 0:
+			lacks = append(lacks, fmt.Errorf("%d tests were skipped on %s with %s", sum.skipped, w.database, w.driver))
+		}
+	}
+	return errors.Join(lacks...)
+}
+
 func (t *table) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
