@@ -38,16 +38,19 @@ test: ## run all tests, on real databases, with the race detector
 	for m in $(OBSERVERS); do (cd $$m && $(GO) test -race -shuffle=on ./...); done
 	@echo 'tested against:'; sort -u $(REPORT); rm -f $(REPORT)
 
-# The tests with this tag load the machine for minutes and want root for clusters. The others run at length.
+# What `make test` does in short, at length. The tests with the tag need clusters, and root for them.
 .PHONY: proof
-proof: ## kill, cut off and fill up what there is under load, explore schedules at length, and print the tables
+proof: ## kill, cut off and fill up what there is under load, explore schedules at length, and print one table
 	@rm -f $(REPORT)
-	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -count=1 -timeout=60m ./tests/kill -orders=2000
-	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -count=1 -timeout=60m ./tests/explore
-	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -count=1 -timeout=60m ./tests/histories -histories=5000
-	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -tags=proof -count=1 -timeout=60m -parallel=$(PARALLEL) ./tests/faults -runs=3
-	FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -tags=proof -count=1 -timeout=60m ./tests/cluster
+	$(PROOF) ./tests/explore
+	$(PROOF) ./tests/explore -run=Schedule/outside -explore.faults=2
+	$(PROOF) ./tests/histories -histories=5000
+	$(PROOF) ./tests/kill -orders=2000
+	$(PROOF) -parallel=$(PARALLEL) ./tests/faults -long -runs=3
+	$(PROOF) -tags=proof ./tests/cluster
 	@cat $(REPORT); rm -f $(REPORT)
+
+PROOF := FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -count=1 -timeout=60m
 
 # The inputs that mattered are in testdata/fuzz, and `make test` runs those.
 FUZZTIME ?= 30s

@@ -1,5 +1,3 @@
-//go:build proof
-
 package faults
 
 import (
@@ -104,7 +102,7 @@ func startLoad(t *testing.T, s *site, set ...func(db *sql.DB)) *load {
 func startHandlers(t *testing.T, s *site, seen *sightings, handlers []consumer.Handler[string]) *load {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("the load does not come to its end"))
-	l := &load{t: t, site: s, broker: publish(*messages, 2*lease), seen: seen, ctx: ctx}
+	l := &load{t: t, site: s, broker: publish(messages(), 2*lease), seen: seen, ctx: ctx}
 	for _, handle := range handlers {
 		l.ended.Go(func() { l.broker.consume(ctx, handle) })
 	}
@@ -138,15 +136,15 @@ func (l *load) finish() outcome {
 	l.t.Helper()
 	l.await(0)
 	l.ended.Wait()
-	l.t.Logf("%d messages of %d orders; seen: %v", l.broker.total, *messages, l.seen)
+	l.t.Logf("%d messages of %d orders; seen: %v", l.broker.total, messages(), l.seen)
 	if l.broker.rejected > 0 {
 		l.t.Errorf("%d messages were rejected", l.broker.rejected)
 	}
 	s := l.site
 	confirmed := s.count(l.t, "SELECT COUNT(*) FROM firsttime_keys WHERE state = 'CONFIRMED'")
-	if rows := s.count(l.t, "SELECT COUNT(*) FROM firsttime_keys"); rows != *messages || confirmed != *messages {
-		l.t.Errorf("%d keys of %d are confirmed, and there are %d", confirmed, *messages, rows)
+	if rows := s.count(l.t, "SELECT COUNT(*) FROM firsttime_keys"); rows != messages() || confirmed != messages() {
+		l.t.Errorf("%d keys of %d are confirmed, and there are %d", confirmed, messages(), rows)
 	}
 	charged := s.count(l.t, "SELECT COUNT(DISTINCT order_id) FROM charges")
-	return outcome{lost: *messages - charged, doubled: s.count(l.t, "SELECT COUNT(*) FROM charges") - charged}
+	return outcome{lost: messages() - charged, doubled: s.count(l.t, "SELECT COUNT(*) FROM charges") - charged}
 }

@@ -1,24 +1,37 @@
-//go:build proof
-
 package faults
 
 import (
 	"flag"
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/firsttime-go/firsttime/tests/proof"
 	"github.com/firsttime-go/firsttime/tests/servers"
 )
 
-// The defaults are for `make test`; `make proof` takes more.
 var (
-	messages = flag.Int("messages", 400, "different messages of every load")
-	runs     = flag.Int("runs", 1, "loads for every fault on every database")
+	long = flag.Bool("long", false, "every fault, under a larger load: minutes, and some faults want root on Linux")
+	runs = flag.Int("runs", 1, "loads for every fault on every database")
 )
+
+// messages is the number of different messages of every load.
+func messages() int {
+	if *long {
+		return 400
+	}
+	return 80
+}
+
+// strikes is how often a fault happens to one load.
+func strikes() int {
+	if *long {
+		return 3
+	}
+	return 1
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -28,63 +41,38 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	servers.Cleanup()
-	if err := table.write(os.Getenv("FIRSTTIME_TEST_TABLE")); err != nil {
+	if err := proof.Write(); err != nil {
 		panic(err)
 	}
 	os.Exit(code)
 }
 
-// outcome is what became of the effects of one run or of several.
-type outcome struct{ runs, lost, doubled int }
-
-// table collects the outcomes.
-var table results
-
-type results struct {
-	mu   sync.Mutex
-	rows []string
+// outcome is what became of the effects of one run or of several, and what else was counted.
+type outcome struct {
+	lost, doubled int
+	figures       map[string]int
 }
 
 // prove runs a load under a fault as often as is asked for. Nothing may be lost, and nothing doubled.
-func prove(t *testing.T, fault, database string, times int, run func(t *testing.T) outcome) {
+func prove(t *testing.T, fault, database string, run func(t *testing.T) outcome) {
 	t.Helper()
-	var sum outcome
-	defer func() { table.add(fault, database, sum) }()
-	for n := range times {
+	for n := range *runs {
 		t.Run(fmt.Sprintf("run %d", n+1), func(t *testing.T) {
 			o := run(t)
-			sum.runs++
-			sum.lost += o.lost
-			sum.doubled += o.doubled
+			proof.Add(proof.Row{
+				Fault: fault, Database: database, Runs: 1, Effects: messages(), Lost: o.lost, Doubled: o.doubled,
+				Figures: o.figures, Command: command(),
+			})
+			if o.lost != 0 || o.doubled != 0 {
+				t.Errorf("%d effects were lost and %d doubled", o.lost, o.doubled)
+			}
 		})
 	}
-	if sum.lost != 0 || sum.doubled != 0 {
-		t.Errorf("%d effects were lost and %d doubled", sum.lost, sum.doubled)
-	}
 }
 
-func (r *results) add(fault, database string, o outcome) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rows = append(r.rows, fmt.Sprintf("| %s | %s | %d | %d | %d |\n", fault, database, o.runs, o.lost, o.doubled))
-}
-
-// write appends the results to a table of Markdown, if a file is wanted.
-func (r *results) write(path string) error {
-	if path == "" || len(r.rows) == 0 {
-		return nil
+func command() string {
+	if *long {
+		return fmt.Sprintf("go test ./tests/faults -long -runs=%d", *runs)
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	if info, err := f.Stat(); err == nil && info.Size() > 0 {
-		fmt.Fprintln(f) // the end of another table
-	}
-	fmt.Fprintln(f, "| fault | database | runs | effects lost | effects doubled |")
-	fmt.Fprintln(f, "|---|---|---|---|---|")
-	for _, row := range r.rows {
-		fmt.Fprint(f, row)
-	}
-	return f.Close()
+	return "go test ./tests/faults"
 }
