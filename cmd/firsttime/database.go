@@ -71,13 +71,14 @@ func openPostgres(dsn string) (database, error) {
 }
 
 // reason is why pgx does not take a URL, without the URL, which it repeats with what it takes for the password
-// left out.
+// left out, and without the parts of it that are quoted.
 func reason(err error) string {
 	var refused *pgconn.ParseConfigError
 	if !errors.As(err, &refused) || refused.Unwrap() == nil {
 		return ""
 	}
-	return " (" + refused.Unwrap().Error() + ")"
+	text, _, _ := strings.Cut(refused.Unwrap().Error(), `"`)
+	return " (" + strings.TrimSpace(text) + ")"
 }
 
 // openMySQL takes what follows mysql://, as a URL or as go-sql-driver writes it: user@tcp(host:3306)/db.
