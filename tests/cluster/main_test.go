@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/firsttime-go/firsttime/tests/proof"
 	"github.com/firsttime-go/firsttime/tests/servers"
 )
 
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	servers.Cleanup()
-	if err := table.append(os.Getenv("FIRSTTIME_TEST_TABLE")); err != nil {
+	if err := proof.Write(); err != nil {
 		panic(err)
 	}
 	os.Exit(code)

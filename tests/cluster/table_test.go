@@ -3,19 +3,15 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"sync"
+
+	"github.com/firsttime-go/firsttime/tests/proof"
 )
 
 // table collects the results of the runs.
 var table results
 
-type results struct {
-	mu   sync.Mutex
-	rows []result
-}
+type results struct{}
 
 // result is what became of the orders while one fault happened to one database.
 type result struct {
@@ -25,25 +21,9 @@ type result struct {
 	lost, doubled   int
 }
 
-func (r *results) add(row result) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rows = append(r.rows, row)
-}
-
-// append adds the results to a file, as a table of Markdown, if a file is wanted.
-func (r *results) append(path string) error {
-	if path == "" || len(r.rows) == 0 {
-		return nil
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	text := "\n| fault | database | times | orders | lost | doubled |\n|---|---|---|---|---|---|\n"
-	for _, row := range r.rows {
-		text += fmt.Sprintf("| %s | %s | %d | %d | %d | %d |\n", row.fault, row.database, row.runs, row.orders, row.lost, row.doubled)
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
+func (results) add(row result) {
+	proof.Add(proof.Row{
+		Fault: row.fault, Database: row.database, Runs: row.runs, Effects: row.orders, Lost: row.lost, Doubled: row.doubled,
+		Command: fmt.Sprintf("go test -tags=proof ./tests/cluster -rounds=%d", *rounds),
+	})
 }

@@ -18,12 +18,11 @@ func TestEveryScheduleKeepsTheRules(t *testing.T) {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
 			e := &explorer{scenario: sc, faults: *faults}
-			found := 0
-			if c := e.explore(t); c != nil {
-				found = 1
-				t.Errorf("a schedule breaks a rule:\n%v", c)
+			found := e.explore(t)
+			if found != nil {
+				t.Errorf("a schedule breaks a rule:\n%v", found)
 			}
-			explored.add(e, found)
+			record(e, found)
 			t.Logf("%d faults: %d schedules, %d states, %d ends, the longest after %d steps",
 				e.faults, e.schedules, len(e.visited), e.ends, e.longest)
 		})

@@ -3,10 +3,12 @@ package explore
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
-	"sync"
 	"testing"
+
+	"github.com/firsttime-go/firsttime/tests/proof"
 )
 
 var faults = flag.Int("explore.faults", defaultFaults, "faults in every schedule, at most")
@@ -14,41 +16,39 @@ var faults = flag.Int("explore.faults", defaultFaults, "faults in every schedule
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
-	if err := explored.write(os.Getenv("FIRSTTIME_TEST_TABLE")); err != nil {
+	if err := proof.Write(); err != nil {
 		panic(err)
 	}
 	os.Exit(code)
 }
 
-var explored results
-
-// results collects what the explorations have found.
-type results struct {
-	mu   sync.Mutex
-	rows []string
+// record adds what an exploration has found to the proof. A schedule that comes to its end has the effect of every
+// key.
+func record(e *explorer, found *counterexample) {
+	row := proof.Row{
+		Fault: fmt.Sprintf("every schedule of %s, with %d faults", e.scenario.name, e.faults), Database: "in memory",
+		Runs: e.schedules, Effects: e.ends * len(keysOf(e.scenario)), Figures: map[string]int{"states": len(e.visited)},
+		Command: fmt.Sprintf("go test ./tests/explore -explore.faults=%d", e.faults),
+	}
+	if e.scenario.outside {
+		row.Fault += "; doubled by crashes and stalls alone"
+	}
+	switch {
+	case found == nil:
+	case found.violation.rule == oneEffect:
+		row.Doubled = 1
+	case found.violation.rule == settledMeansDone:
+		row.Lost = 1
+	default:
+		row.Figures["counterexamples"] = 1
+	}
+	proof.Add(row)
 }
 
-func (r *results) add(e *explorer, counterexamples int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rows = append(r.rows, fmt.Sprintf("| %s | %d | %d | %d | %d |",
-		e.scenario.name, e.faults, e.schedules, len(e.visited), counterexamples))
-}
-
-// write appends the results to a file as a table of Markdown, if one is wanted.
-func (r *results) write(path string) error {
-	if path == "" || len(r.rows) == 0 {
-		return nil
+func keysOf(sc scenario) []string {
+	keys := map[string]bool{}
+	for _, key := range sc.messages {
+		keys[key] = true
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(f, "\n| all interleavings of | faults | schedules | states | counterexamples |")
-	fmt.Fprintln(f, "|---|---|---|---|---|")
-	slices.Sort(r.rows)
-	for _, row := range r.rows {
-		fmt.Fprintln(f, row)
-	}
-	return f.Close()
+	return slices.Collect(maps.Keys(keys))
 }

@@ -20,7 +20,7 @@ func TestEveryHistoryIsTheProtocolOneStepAfterTheOther(t *testing.T) {
 			t.Parallel()
 			d.dialect = behind{d.dialect, throughNetwork}
 			c := d.collect(t, *wanted)
-			table.add(d.name, c)
+			record(d.name, c)
 			t.Logf("%d histories, %d void, %d illegal; %v", c.histories, c.void, c.illegal, c.seen)
 			if c.void > c.histories {
 				t.Errorf("%d of %d histories are void", c.void, c.histories+c.void)

@@ -4,9 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 
+	"github.com/firsttime-go/firsttime/tests/proof"
 	"github.com/firsttime-go/firsttime/tests/servers"
 )
 
@@ -16,39 +16,21 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
 	servers.Cleanup()
-	if err := table.write(os.Getenv("FIRSTTIME_TEST_TABLE")); err != nil {
+	if err := proof.Write(); err != nil {
 		panic(err)
 	}
 	os.Exit(code)
 }
 
-// table collects the results of the databases.
-var table results
-
-type results struct {
-	mu   sync.Mutex
-	rows []string
-}
-
-func (r *results) add(name string, c *census) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rows = append(r.rows, fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d |\n", name, c.histories, c.operations(),
-		c.count(claims, takenOver), c.lost(), c.void, c.illegal))
-}
-
-// write appends the results as a table of Markdown, if a file is wanted.
-func (r *results) write(path string) error {
-	if path == "" || len(r.rows) == 0 {
-		return nil
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	fmt.Fprint(f, "\n| random histories on | histories | operations | takeovers | claims lost | void | illegal |\n|---|---|---|---|---|---|---|\n")
-	for _, row := range r.rows {
-		fmt.Fprint(f, row)
-	}
-	return f.Close()
+// record adds what the histories on a database have shown to the proof. What no order of steps explains counts as
+// an effect that was doubled.
+func record(database string, c *census) {
+	proof.Add(proof.Row{
+		Fault: "random histories; requests and replies get lost", Database: database,
+		Runs: c.histories, Effects: c.count(commits, done) + c.count(worksInTx, done), Doubled: c.illegal,
+		Figures: map[string]int{
+			"operations": c.operations(), "takeovers": c.count(claims, takenOver), "claims lost": c.lost(), "void": c.void,
+		},
+		Command: fmt.Sprintf("go test ./tests/histories -histories=%d", *wanted),
+	})
 }

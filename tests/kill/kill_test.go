@@ -83,7 +83,7 @@ func TestOrdersAreChargedOnceWhileProcessesDie(t *testing.T) {
 	for _, r := range runs() {
 		t.Run(fmt.Sprintf("%s, charge %s, restart of %s", r.kind, r.where(), r.fault), func(t *testing.T) {
 			result := r.do(t)
-			table.add(result)
+			result.record()
 			t.Logf("%d orders in %d messages, %d workers killed, %d restarts: %d charges, %d missing, %d double, %d dead letters",
 				*orders, result.messages, result.kills, result.restarts, result.charges, result.missing, result.double, result.deadEnd)
 			if result.missing != 0 || result.deadEnd != 0 || result.double != 0 && !r.outside {
