@@ -90,10 +90,19 @@ func (c *Cluster) enter(ctx context.Context, node, members int) error {
 	if err := c.Nodes[node].Restart(ctx); err != nil {
 		return err
 	}
-	if err := c.join(ctx, c.Nodes[node]); err != nil {
+	return c.admit(ctx, node, members)
+}
+
+// admit brings a node that runs into the cluster, and waits until all see that.
+func (c *Cluster) admit(ctx context.Context, node, members int) error {
+	err := c.join(ctx, c.Nodes[node])
+	if err == nil {
+		err = c.Await(ctx, members)
+	}
+	if err != nil {
 		return fmt.Errorf("%w; the log of node %d ends with:\n%s", err, node+1, c.Nodes[node].private.logTail())
 	}
-	return c.Await(ctx, members)
+	return nil
 }
 
 // Rejoin starts a node that was killed, and waits until all nodes are full members.
@@ -109,10 +118,7 @@ func (c *Cluster) Mend(ctx context.Context, node int) error {
 	if err := c.network.mend(ctx, node); err != nil {
 		return err
 	}
-	if err := c.join(ctx, c.Nodes[node]); err != nil {
-		return err
-	}
-	return c.Await(ctx, len(c.Nodes))
+	return c.admit(ctx, node, len(c.Nodes))
 }
 
 // Await waits until as many nodes of the cluster say that it has as many full members.

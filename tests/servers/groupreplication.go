@@ -39,7 +39,8 @@ func groupNode(ctx context.Context, w *network, dir string, i int) (*Server, err
 		"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--plugin-load-add=group_replication.so",
 		"--loose-group-replication-group-name=6f1e0c52-5b6f-4a55-9d41-6d0f3b1d7c11",
 		"--loose-group-replication-local-address="+all[i], "--loose-group-replication-group-seeds="+strings.Join(all, ","),
-		"--loose-group-replication-start-on-boot=OFF",
+		// A node that was killed must not let clients write to it alone before it has joined, which ends this.
+		"--loose-group-replication-start-on-boot=OFF", "--super-read-only=ON",
 		"--loose-group-replication-single-primary-mode=OFF", "--loose-group-replication-enforce-update-everywhere-checks=ON",
 		"--loose-group-replication-recovery-get-public-key=ON",
 		// A minority gives up after 2 s instead of never, and stays out, read-only, until it is told to come back.
@@ -48,14 +49,16 @@ func groupNode(ctx context.Context, w *network, dir string, i int) (*Server, err
 		// A silent node is expelled when it is suspected, after some 5 s, and not another 5 s later.
 		"--loose-group-replication-member-expel-timeout=0",
 	)
-	return nodeOf(MySQL, filepath.Join(dir, "data", "socket"), command), nil
+	s := nodeOf(MySQL, filepath.Join(dir, "data", "socket"), command)
+	s.private.once = []string{"--super-read-only=OFF"}
+	return s, nil
 }
 
 // group is whether there is a group to join, or whether the first node has to form it.
 type group struct{ formed bool }
 
-// join needs an account for those that recover from this node, which is not replicated, so that no node has
-// transactions of its own when it joins.
+// join first makes, on a node that is new, an account for those that recover from it. It is not replicated: a node
+// that has transactions of its own is not let in.
 func (g *group) join(ctx context.Context, node *Server) error {
 	db, err := sql.Open(node.engine.driver, node.admin)
 	if err != nil {
@@ -67,20 +70,27 @@ func (g *group) join(ctx context.Context, node *Server) error {
 		return err
 	}
 	defer conn.Close()
-	statements := []string{
-		"STOP GROUP_REPLICATION",
-		"SET GLOBAL super_read_only = OFF", // which a node that was expelled is left with
-		"SET SESSION sql_log_bin = OFF",
-		"CREATE USER IF NOT EXISTS recovery IDENTIFIED BY 'recovery'",
-		"GRANT REPLICATION SLAVE, CONNECTION_ADMIN, BACKUP_ADMIN, GROUP_REPLICATION_STREAM ON *.* TO recovery",
+	var known bool
+	if err := conn.QueryRowContext(ctx, "SELECT COUNT(*) FROM mysql.user WHERE user = 'recovery'").Scan(&known); err != nil {
+		return err
+	}
+	var statements []string
+	if !known {
+		statements = []string{
+			"SET SESSION sql_log_bin = OFF",
+			"CREATE USER recovery IDENTIFIED BY 'recovery'",
+			"GRANT REPLICATION SLAVE, CONNECTION_ADMIN, BACKUP_ADMIN, GROUP_REPLICATION_STREAM ON *.* TO recovery",
+		}
+	}
+	statements = append(statements,
+		"STOP GROUP_REPLICATION", // in which a node that was expelled still is, by its own account
 		fmt.Sprintf("SET GLOBAL group_replication_bootstrap_group = %t", !g.formed),
 		"START GROUP_REPLICATION USER = 'recovery', PASSWORD = 'recovery'",
 		"SET GLOBAL group_replication_bootstrap_group = OFF",
-	}
+	)
 	for _, statement := range statements {
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			name, _, _ := strings.Cut(statement, "IDENTIFIED")
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
 	g.formed = true
