@@ -82,6 +82,7 @@ func classify(number uint16) error {
 		1205,                   // lock wait time-out
 		1020,                   // record changed since the snapshot (MariaDB, snapshot isolation)
 		1047,                   // Galera: the node is not part of the primary component
+		1290,                   // the server is read-only, as a node is that has left its group
 		3101,                   // Group Replication: the loser of a certification
 		3572,                   // NOWAIT found a lock
 		9007, 8022, 8002, 8028: // TiDB: write conflict, retryable commit, lost lock, schema changed
@@ -89,6 +90,7 @@ func classify(number uint16) error {
 	case 1180, // COMMIT failed, for a cause that stands in the text alone
 		1053, // the server shuts down
 		1927, // MariaDB: the connection was killed
+		3100, // Group Replication: the node has no majority, while the others may have got the transaction
 		3169: // MySQL: the session was killed
 		return dialects.ErrOutcomeUnknown
 	case 1146, 1054, 1049: // no such table, column, database
