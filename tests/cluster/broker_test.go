@@ -43,6 +43,16 @@ func (b *broker) publish(key string) {
 	b.queues[(first+1)%len(b.queues)] <- key
 }
 
+// redeliver hands out one more copy of orders that were accepted.
+func (b *broker) redeliver(orders []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, key := range orders {
+		b.open++
+		b.queues[i%len(b.queues)] <- key
+	}
+}
+
 // settle takes the answer to a copy that a node had.
 func (b *broker) settle(node int, key string, ack consumer.Ack) {
 	if !ack.Accepted() {
@@ -69,6 +79,17 @@ func (b *broker) close() {
 	if b.ended && b.open == 0 {
 		close(b.quiet)
 	}
+}
+
+// accepted is the orders of which a copy was accepted.
+func (b *broker) accepted() map[string]bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	orders := make(map[string]bool)
+	for key := range b.done {
+		orders[key] = true
+	}
+	return orders
 }
 
 func (b *broker) counts() (orders, accepted, open int) {

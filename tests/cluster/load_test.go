@@ -4,14 +4,12 @@ package cluster
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,12 +31,13 @@ const (
 
 // load is consumers on all nodes that charge orders while the cluster is disturbed.
 type load struct {
-	t      *testing.T
-	site   *site
-	broker *broker
-	work   sync.WaitGroup
-	stop   chan struct{} // closed when no more is to be published
-	idle   context.CancelFunc
+	t         *testing.T
+	site      *site
+	broker    *broker
+	work      sync.WaitGroup
+	stop      chan struct{} // closed when no more is to be published
+	published chan struct{} // closed when no more is
+	idle      context.CancelFunc
 
 	mu       sync.Mutex
 	outcomes map[consumer.Outcome]int
@@ -51,7 +50,7 @@ func startLoad(t *testing.T, s *site) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &load{
-		t: t, site: s, broker: newBroker(len(s.nodes)), stop: make(chan struct{}), idle: cancel,
+		t: t, site: s, broker: newBroker(len(s.nodes)), stop: make(chan struct{}), published: make(chan struct{}), idle: cancel,
 		outcomes: make(map[consumer.Outcome]int), failures: make(map[string]int),
 	}
 	s.clear(t)
@@ -62,7 +61,10 @@ func startLoad(t *testing.T, s *site) *load {
 			l.work.Go(func() { l.consume(ctx, i, handle) })
 		}
 	}
-	l.work.Go(l.publish)
+	l.work.Go(func() {
+		l.publish()
+		close(l.published)
+	})
 	t.Cleanup(func() {
 		l.idle()
 		l.end()
@@ -114,10 +116,10 @@ func (l *load) observer(n *node) consumer.Observer {
 	})
 }
 
-// disturb waits until the load is under way, and calls fault once for each round.
-func (l *load) disturb(fault func()) {
+// disturb waits until the load is under way, and calls fault as often as it is to happen.
+func (l *load) disturb(times int, fault func()) {
 	l.t.Helper()
-	for range *rounds {
+	for range times {
 		l.advance(100)
 		fault()
 		l.advance(100)
@@ -135,6 +137,17 @@ func (l *load) advance(orders int) {
 	})
 }
 
+// rest publishes no more and waits until everything is accepted.
+func (l *load) rest() {
+	l.t.Helper()
+	l.end()
+	<-l.published
+	poll(l.t, "everything to be accepted", patience, func() bool {
+		_, _, open := l.broker.counts()
+		return open == 0
+	})
+}
+
 func (l *load) end() {
 	select {
 	case <-l.stop:
@@ -148,6 +161,7 @@ func (l *load) settle(fault string) {
 	t := l.t
 	t.Helper()
 	l.end()
+	<-l.published
 	l.broker.end()
 	select {
 	case <-l.broker.quiet:
@@ -208,64 +222,4 @@ func cause(err error) string {
 		return "none" + name
 	}
 	return "connection" + name
-}
-
-// site is a database on several nodes.
-type site struct {
-	database string
-	nodes    []*node
-	insert   string // of a charge: the order, the node
-}
-
-// node is one server as its consumers see it.
-type node struct {
-	name     string
-	db       *sql.DB
-	keys     *store.SQL
-	payments *store.Scoped
-	// alone is since when the node knows that it is cut off, nil while it is not.
-	alone atomic.Pointer[time.Time]
-}
-
-// charge is the work: nothing in the table keeps an order from being charged twice.
-func (s *site) charge(ctx context.Context, tx *sql.Tx, key string) error {
-	_, err := tx.ExecContext(ctx, s.insert, key)
-	return err
-}
-
-// clear removes the keys and charges of former tests.
-func (s *site) clear(t *testing.T) {
-	t.Helper()
-	for _, table := range []string{"charges", "firsttime_keys"} {
-		poll(t, "the end of former tests", patience, func() bool { // which a DELETE may still collide with
-			_, err := s.nodes[0].db.ExecContext(t.Context(), "DELETE FROM "+table)
-			return err == nil
-		})
-	}
-}
-
-// tally is what a node has.
-type tally struct{ charges, charged, confirmed, claimed int }
-
-// tally returns the zero tally while the node does not answer.
-func (n *node) tally(t *testing.T) (have tally) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeLimit)
-	defer cancel()
-	err := n.db.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM charges), (SELECT COUNT(DISTINCT order_id) FROM charges),
-		(SELECT COUNT(*) FROM firsttime_keys WHERE state = 'CONFIRMED'), (SELECT COUNT(*) FROM firsttime_keys WHERE state = 'CLAIMED')`).
-		Scan(&have.charges, &have.charged, &have.confirmed, &have.claimed)
-	if err != nil {
-		return tally{}
-	}
-	return have
-}
-
-func poll(t *testing.T, what string, patience time.Duration, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v in vain for %s", patience, what)
-		}
-	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/firsttime-go/firsttime/dialects"
 	mysqldialect "github.com/firsttime-go/firsttime/dialects/mysql"
-	"github.com/firsttime-go/firsttime/migrations"
 	"github.com/firsttime-go/firsttime/store"
 	"github.com/firsttime-go/firsttime/tests/servers"
 )
@@ -43,7 +42,7 @@ func testMultiPrimary(t *testing.T, name string, start func(context.Context) (*s
 	t.Run("one node wins each key", func(t *testing.T) { testOneNodeWinsEachKey(t, s) })
 	t.Run("undisturbed", func(t *testing.T) {
 		l := startLoad(t, s)
-		l.disturb(func() {})
+		l.disturb(*rounds, func() {})
 		l.settle("none")
 	})
 	t.Run("a node is killed and rejoins", func(t *testing.T) { testKill(t, s, c) })
@@ -56,34 +55,16 @@ func multiPrimary(t *testing.T, name string, c *servers.Cluster) *site {
 	t.Helper()
 	s := &site{database: name, insert: "INSERT INTO charges (order_id) VALUES (?)"}
 	for i, dsn := range c.Database(t) {
-		n := &node{name: fmt.Sprint(i + 1)}
-		var err error
-		if n.db, err = sql.Open("mysql", dsn); err != nil {
-			t.Fatal(err)
-		}
-		n.db.SetMaxIdleConns(2 * consumers)
-		t.Cleanup(func() { n.db.Close() })
+		name, db := fmt.Sprint(i+1), open(t, "mysql", dsn)
 		if i == 0 {
-			if err := migrations.Up(t.Context(), n.db, mysqldialect.Dialect); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := n.db.ExecContext(t.Context(), "CREATE TABLE charges (id BIGINT AUTO_INCREMENT PRIMARY KEY, order_id VARCHAR(255) NOT NULL)"); err != nil {
-				t.Fatal(err)
-			}
+			migrate(t, db, mysqldialect.Dialect,
+				"CREATE TABLE charges (id BIGINT AUTO_INCREMENT PRIMARY KEY, order_id VARCHAR(255) NOT NULL)")
 		}
-		poll(t, "the tables on node "+n.name, patience, func() bool {
-			_, err := n.db.ExecContext(t.Context(), "SELECT 1 FROM charges, firsttime_keys")
+		poll(t, "the tables on node "+name, patience, func() bool {
+			_, err := db.ExecContext(t.Context(), "SELECT 1 FROM charges, firsttime_keys")
 			return err == nil
 		})
-		n.keys, err = store.New(n.db, mysqldialect.Dialect, store.WithLease(lease), store.WithTimeout(timeLimit), store.WithWorker("node "+n.name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = n.keys.Close() })
-		if n.payments, err = n.keys.Scope("payments"); err != nil {
-			t.Fatal(err)
-		}
-		s.nodes = append(s.nodes, n)
+		s.nodes = append(s.nodes, newNode(t, name, db, mysqldialect.Dialect))
 	}
 	return s
 }
@@ -129,7 +110,7 @@ func testOneNodeWinsEachKey(t *testing.T, s *site) {
 func testKill(t *testing.T, s *site, c *servers.Cluster) {
 	l := startLoad(t, s)
 	victim := 0
-	l.disturb(func() {
+	l.disturb(*rounds, func() {
 		victim = (victim + 1) % len(c.Nodes)
 		if err := c.Nodes[victim].Kill(); err != nil {
 			t.Fatal(err)
@@ -145,7 +126,7 @@ func testKill(t *testing.T, s *site, c *servers.Cluster) {
 func testCut(t *testing.T, s *site, c *servers.Cluster) {
 	l := startLoad(t, s)
 	victim := 1
-	l.disturb(func() {
+	l.disturb(*rounds, func() {
 		victim = (victim + 1) % len(c.Nodes)
 		n := s.nodes[victim]
 		cutOff(t, n, c, victim)
