@@ -75,9 +75,9 @@ type Queries interface {
 	ListStale(ctx context.Context, limit int64) ([]Row, error)
 	// CountByState counts the keys of every scope, in the order of the scopes.
 	CountByState(ctx context.Context) ([]Count, error)
-	// PurgeBatch deletes up to size keys whose retention is over, the oldest first, and never a claim
-	// whose lease is still running.
-	PurgeBatch(ctx context.Context, size int64) (deleted int64, err error)
+	// PurgeBatch deletes up to BatchSize keys whose retention is over, the oldest first, and never a claim
+	// whose lease is still running. It need not look at keys that expired before FromUs.
+	PurgeBatch(ctx context.Context, p PurgeBatchParams) (PurgedBatch, error)
 
 	// WithTx returns the same statements inside tx. Nothing is prepared again on the server.
 	WithTx(tx *sql.Tx) Queries

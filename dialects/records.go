@@ -100,3 +100,19 @@ type Count struct {
 	Purgeable     int64
 	OldestClaimUs int64
 }
+
+// PurgeBatchParams are the parameters of Queries.PurgeBatch.
+type PurgeBatchParams struct {
+	FromUs    int64 // UntilUs of the batch before, 0 for the first
+	BatchSize int64
+}
+
+// PurgedBatch is the result of Queries.PurgeBatch.
+type PurgedBatch struct {
+	Deleted int64
+	// UntilUs is when the last of them expired, in microseconds since 1970. It is 0 where a search gains
+	// nothing from beginning there.
+	UntilUs int64
+	// More is true unless the keys that are left are fewer than a batch.
+	More bool
+}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/firsttime-go/firsttime/dialects"
 )
 
 // DefaultPurgeShare is the part of the time in which a purge's statements run.
@@ -50,22 +52,23 @@ func (s *SQL) Purge(ctx context.Context, o PurgeOptions) (deleted int64, err err
 			"give a share over 0 up to 1 and no negative duration", o.Share, o.MaxDuration))
 	}
 	started := time.Now()
-	for size := int64(firstBatch); ; {
+	next := dialects.PurgeBatchParams{BatchSize: firstBatch}
+	for {
 		begun := time.Now()
-		n, err := s.purgeBatch(ctx, size)
+		batch, err := s.purgeBatch(ctx, next)
 		took := time.Since(begun)
-		deleted += n
+		deleted += batch.Deleted
 		if o.Progress != nil {
 			o.Progress(deleted)
 		}
-		if err != nil || n < size {
+		if err != nil || !batch.More {
 			return deleted, opError("purge", "", "", err)
 		}
 		pause := time.Duration(float64(took) * (1/o.Share - 1))
 		if o.MaxDuration > 0 && time.Since(started)+pause >= o.MaxDuration {
 			return deleted, opError("purge", "", "", ErrPurgeUnfinished)
 		}
-		size = nextBatch(size, took)
+		next = dialects.PurgeBatchParams{FromUs: batch.UntilUs, BatchSize: nextBatch(next.BatchSize, took)}
 		wait := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
@@ -83,17 +86,17 @@ func nextBatch(size int64, took time.Duration) int64 {
 	return min(max(fit, minBatch), size+size/2, maxBatch)
 }
 
-func (s *SQL) purgeBatch(ctx context.Context, size int64) (deleted int64, err error) {
+func (s *SQL) purgeBatch(ctx context.Context, p dialects.PurgeBatchParams) (batch dialects.PurgedBatch, err error) {
 	if s.closed.Load() {
-		return 0, ErrClosed
+		return batch, ErrClosed
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.set.timeout)
 	defer cancel()
 	err = retry(ctx, fewTries, func(ctx context.Context) error {
-		deleted, err = s.queries.PurgeBatch(ctx, size)
+		batch, err = s.queries.PurgeBatch(ctx, p)
 		return err
 	})
-	return deleted, err
+	return batch, err
 }
 
 // PurgeEvery purges about every interval, at least a second, until ctx ends, and then returns nil. The

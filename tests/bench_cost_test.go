@@ -6,14 +6,14 @@ import (
 	"database/sql"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/firsttime-go/firsttime/tests/servers"
 )
 
 // BenchmarkCost measures what a message costs a server, for the arithmetic of docs/scaling.md: the processor
 // time that a claim and a confirm take, what they write to the server's log, and what the key takes in the
-// table afterwards. Message ids are mostly random, and so are these keys. Others on the machine change none of
-// the three by much, so they say more than a rate does.
+// table afterwards. Others on the machine change none of the three by much, so they say more than a rate does.
 func BenchmarkCost(b *testing.B) {
 	const goroutines = 16
 	for _, measured := range []struct {
@@ -26,13 +26,20 @@ func BenchmarkCost(b *testing.B) {
 		{mariaDB, servers.MariaDB, "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status " +
 			"WHERE variable_name = 'Innodb_os_log_written'", "ANALYZE TABLE firsttime_keys"},
 	} {
-		for _, length := range []int{22, 36} { // 16 random bytes in base64, and as a UUID is written
-			b.Run(fmt.Sprintf("db=%s/key=%d", measured.name, length), func(b *testing.B) {
+		for _, key := range []struct {
+			name string
+			make func() string
+		}{
+			{"short", func() string { return rand.Text()[:22] }}, // 16 random bytes in base64 are as long
+			{"UUIDv4", newKey},
+			{"UUIDv7", func() string { return fmt.Sprintf("%012x", time.Now().UnixMilli()) + newKey()[12:] }},
+		} {
+			b.Run("db="+measured.name+"/key="+key.name, func(b *testing.B) {
 				server := servers.Shared(b, measured.kind)
 				db := measured.pool(b)
 				s := measured.store(b, db)
 				message := func(ctx context.Context, _ string) error {
-					c, err := s.Claim(ctx, (rand.Text() + rand.Text())[:length])
+					c, err := s.Claim(ctx, key.make())
 					if err != nil {
 						return err
 					}

@@ -131,9 +131,9 @@ func (q faultyQueries) Get(ctx context.Context, p dialects.GetParams) (row diale
 	return row, err
 }
 
-func (q faultyQueries) PurgeBatch(ctx context.Context, size int64) (n int64, err error) {
-	err = q.plan.around("PurgeBatch", func() (err error) { n, err = q.Queries.PurgeBatch(ctx, size); return err })
-	return n, err
+func (q faultyQueries) PurgeBatch(ctx context.Context, p dialects.PurgeBatchParams) (batch dialects.PurgedBatch, err error) {
+	err = q.plan.around("PurgeBatch", func() (err error) { batch, err = q.Queries.PurgeBatch(ctx, p); return err })
+	return batch, err
 }
 
 // faultyStore is a store whose statements fail as planned, beside a sound one on the same database.

@@ -37,6 +37,9 @@ func (d database) filling(expired, kept int) []string {
 			digits[i] = fmt.Sprintf("digits AS d%d", i)
 		}
 		return []string{
+			// The defaults, of 128 and 96 MB, are not for a table of this size.
+			"SET GLOBAL innodb_buffer_pool_size = 2 << 30",
+			"SET GLOBAL innodb_log_file_size = 1 << 30",
 			"ALTER TABLE firsttime_keys DROP INDEX firsttime_keys_expires_at",
 			columns + fmt.Sprintf(`WITH digits AS (SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4
 				UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9),

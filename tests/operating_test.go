@@ -140,6 +140,26 @@ func TestAPurgeDeletesWhatIsOverAndNothingElse(t *testing.T) {
 	}
 }
 
+// More of them than a batch may have, which expired in the same microsecond: the next batch cannot begin after them.
+func TestAPurgeEndsAtClaimsThatItMustKeep(t *testing.T) {
+	const columns = "state, claimed_by, attempts, recorded_at, leased_until, confirmed_at, expires_at"
+	for _, d := range everyDatabase() {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			db, _ := d.migrated(t)
+			s := d.store(t, db)
+			mustClaim(t, s.Scoped, "order")
+			execute(t, db, "UPDATE firsttime_keys SET expires_at = recorded_at")
+			for i := range 13 { // 2^13 rows
+				execute(t, db, fmt.Sprintf("INSERT INTO firsttime_keys (scope, message_id, %s) SELECT scope, CONCAT(message_id, '-%d'), %[1]s FROM firsttime_keys", columns, i))
+			}
+			if n, err := s.PurgeExpired(t.Context()); n != 0 || err != nil {
+				t.Errorf("%d keys deleted, %v; want none", n, err)
+			}
+		})
+	}
+}
+
 func TestPurgeEveryPurgesUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
 	db, _ := sqliteDB.migrated(t)

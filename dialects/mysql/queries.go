@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"math"
 
 	"github.com/firsttime-go/firsttime/dialects"
@@ -73,18 +74,35 @@ func (q queries) CountByState(ctx context.Context) ([]dialects.Count, error) {
 
 // PurgeBatch runs in READ COMMITTED, where the range scan of the DELETE locks no gaps that the claims
 // of others would have to wait for.
-func (q queries) PurgeBatch(ctx context.Context, size int64) (int64, error) {
+func (q queries) PurgeBatch(ctx context.Context, p dialects.PurgeBatchParams) (batch dialects.PurgedBatch, err error) {
+	size := int32(min(p.BatchSize, math.MaxInt32))
+	batch.UntilUs, err = q.Queries.PurgeUntil(ctx, gen.PurgeUntilParams{FromUs: p.FromUs, Offset: size - 1})
+	batch.More = err == nil
+	if errors.Is(err, sql.ErrNoRows) {
+		batch.UntilUs, err = endOfTime, nil
+	}
+	if err != nil {
+		return dialects.PurgedBatch{}, normalize(err)
+	}
 	tx, err := dialects.BeginTx(ctx, q.db, &sql.TxOptions{Isolation: sql.LevelReadCommitted}, normalize)
 	if err != nil {
-		return 0, normalize(err)
+		return dialects.PurgedBatch{}, normalize(err)
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit there is nothing to roll back
-	n, err := q.Queries.WithTx(tx.Tx).PurgeBatch(ctx, int32(min(size, math.MaxInt32)))
+	batch.Deleted, err = q.Queries.WithTx(tx.Tx).PurgeBatch(ctx, gen.PurgeBatchParams{FromUs: p.FromUs, UntilUs: batch.UntilUs, Limit: size})
 	if err != nil {
-		return 0, normalize(err)
+		return dialects.PurgedBatch{}, normalize(err)
 	}
-	return n, normalize(tx.Commit())
+	if err := tx.Commit(); err != nil {
+		return dialects.PurgedBatch{}, normalize(err)
+	}
+	// A batch in which nothing can be deleted and which all expired together would come again for ever.
+	batch.More = batch.More && (batch.Deleted > 0 || batch.UntilUs > p.FromUs)
+	return batch, nil
 }
+
+// endOfTime is the year 9999, the last that a DATETIME holds, in microseconds since 1970.
+const endOfTime = 253402300799_000000
 
 func (q queries) WithTx(tx *sql.Tx) dialects.Queries {
 	return queries{q.Queries.WithTx(tx), q.db}

@@ -75,9 +75,9 @@ func (q queries) CountByState(ctx context.Context) ([]dialects.Count, error) {
 	return counts, normalize(err)
 }
 
-func (q queries) PurgeBatch(ctx context.Context, size int64) (int64, error) {
-	n, err := q.Queries.PurgeBatch(ctx, size)
-	return n, normalize(err)
+func (q queries) PurgeBatch(ctx context.Context, p dialects.PurgeBatchParams) (dialects.PurgedBatch, error) {
+	row, err := q.Queries.PurgeBatch(ctx, gen.PurgeBatchParams(p))
+	return dialects.PurgedBatch{Deleted: row.Deleted, UntilUs: row.UntilUs, More: row.Deleted == p.BatchSize}, normalize(err)
 }
 
 func (q queries) WithTx(tx *sql.Tx) dialects.Queries {

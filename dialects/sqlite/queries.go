@@ -73,9 +73,9 @@ func (q queries) CountByState(ctx context.Context) ([]dialects.Count, error) {
 	return counts, q.normalize(err)
 }
 
-func (q queries) PurgeBatch(ctx context.Context, size int64) (int64, error) {
-	n, err := q.Queries.PurgeBatch(ctx, size)
-	return n, q.normalize(err)
+func (q queries) PurgeBatch(ctx context.Context, p dialects.PurgeBatchParams) (dialects.PurgedBatch, error) {
+	n, err := q.Queries.PurgeBatch(ctx, p.BatchSize)
+	return dialects.PurgedBatch{Deleted: n, More: n == p.BatchSize}, q.normalize(err)
 }
 
 func (q queries) WithTx(tx *sql.Tx) dialects.Queries {

@@ -60,6 +60,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.purgeBatchStmt, err = db.PrepareContext(ctx, purgeBatch); err != nil {
 		return nil, fmt.Errorf("error preparing query PurgeBatch: %w", err)
 	}
+	if q.purgeUntilStmt, err = db.PrepareContext(ctx, purgeUntil); err != nil {
+		return nil, fmt.Errorf("error preparing query PurgeUntil: %w", err)
+	}
 	if q.serverVersionStmt, err = db.PrepareContext(ctx, serverVersion); err != nil {
 		return nil, fmt.Errorf("error preparing query ServerVersion: %w", err)
 	}
@@ -131,6 +134,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing purgeBatchStmt: %w", cerr)
 		}
 	}
+	if q.purgeUntilStmt != nil {
+		if cerr := q.purgeUntilStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing purgeUntilStmt: %w", cerr)
+		}
+	}
 	if q.serverVersionStmt != nil {
 		if cerr := q.serverVersionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing serverVersionStmt: %w", cerr)
@@ -192,6 +200,7 @@ type Queries struct {
 	insertConfirmedStmt *sql.Stmt
 	listStaleStmt       *sql.Stmt
 	purgeBatchStmt      *sql.Stmt
+	purgeUntilStmt      *sql.Stmt
 	serverVersionStmt   *sql.Stmt
 	takeoverStmt        *sql.Stmt
 }
@@ -212,6 +221,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertConfirmedStmt: q.insertConfirmedStmt,
 		listStaleStmt:       q.listStaleStmt,
 		purgeBatchStmt:      q.purgeBatchStmt,
+		purgeUntilStmt:      q.purgeUntilStmt,
 		serverVersionStmt:   q.serverVersionStmt,
 		takeoverStmt:        q.takeoverStmt,
 	}

@@ -15,7 +15,8 @@ FROM firsttime_keys AS k
 JOIN (
     SELECT b.scope, b.message_id
     FROM firsttime_keys AS b
-    WHERE b.expires_at <= TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP())
+    WHERE b.expires_at >= TIMESTAMPADD(MICROSECOND, CAST(? AS SIGNED), TIMESTAMP '1970-01-01 00:00:00')
+      AND b.expires_at <= LEAST(TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()), TIMESTAMPADD(MICROSECOND, CAST(? AS SIGNED), TIMESTAMP '1970-01-01 00:00:00'))
       AND (b.state = 'CONFIRMED' OR b.leased_until <= TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()))
     ORDER BY b.expires_at
     LIMIT ?
@@ -23,12 +24,41 @@ JOIN (
 ) AS batch ON k.scope = batch.scope AND k.message_id = batch.message_id
 `
 
+type PurgeBatchParams struct {
+	FromUs  int64
+	UntilUs int64
+	Limit   int32
+}
+
 // Never a live claim. Rows that somebody works on, other purges included, are skipped instead of waited for.
-// Run it in READ COMMITTED, where it locks the rows it deletes and no gaps.
-func (q *Queries) PurgeBatch(ctx context.Context, limit int32) (int64, error) {
-	result, err := q.exec(ctx, q.purgeBatchStmt, purgeBatch, limit)
+// It begins where the batch before ended: what that deleted stays in the index for a while, and would be
+// read again. Run it in READ COMMITTED, where it locks the rows it deletes and no gaps.
+func (q *Queries) PurgeBatch(ctx context.Context, arg PurgeBatchParams) (int64, error) {
+	result, err := q.exec(ctx, q.purgeBatchStmt, purgeBatch, arg.FromUs, arg.UntilUs, arg.Limit)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+const purgeUntil = `-- name: PurgeUntil :one
+SELECT CAST(TIMESTAMPDIFF(MICROSECOND, TIMESTAMP '1970-01-01 00:00:00', expires_at) AS SIGNED) AS until_us
+FROM firsttime_keys
+WHERE expires_at >= TIMESTAMPADD(MICROSECOND, CAST(? AS SIGNED), TIMESTAMP '1970-01-01 00:00:00')
+  AND expires_at <= TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP())
+ORDER BY expires_at
+LIMIT 1 OFFSET ?
+`
+
+type PurgeUntilParams struct {
+	FromUs int64
+	Offset int32
+}
+
+// When the last key of the next batch expired. No row means that fewer are left.
+func (q *Queries) PurgeUntil(ctx context.Context, arg PurgeUntilParams) (int64, error) {
+	row := q.queryRow(ctx, q.purgeUntilStmt, purgeUntil, arg.FromUs, arg.Offset)
+	var until_us int64
+	err := row.Scan(&until_us)
+	return until_us, err
 }

@@ -9,28 +9,44 @@ import (
 	"context"
 )
 
-const purgeBatch = `-- name: PurgeBatch :execrows
+const purgeBatch = `-- name: PurgeBatch :one
 WITH batch AS MATERIALIZED (
     SELECT scope, message_id
     FROM firsttime_keys
-    WHERE expires_at <= statement_timestamp()
+    WHERE expires_at >= timestamptz 'epoch' + $1::bigint * interval '1 microsecond'
+      AND expires_at <= statement_timestamp()
       AND (state = 'CONFIRMED' OR leased_until <= statement_timestamp())
     ORDER BY expires_at
-    LIMIT $1::bigint
+    LIMIT $2::bigint
     FOR UPDATE SKIP LOCKED
+), deleted AS (
+    DELETE FROM firsttime_keys AS k
+    USING batch
+    WHERE k.scope = batch.scope
+      AND k.message_id = batch.message_id
+    RETURNING k.expires_at
 )
-DELETE FROM firsttime_keys AS k
-USING batch
-WHERE k.scope = batch.scope
-  AND k.message_id = batch.message_id
+SELECT COUNT(*) AS deleted,
+       COALESCE((EXTRACT(EPOCH FROM MAX(expires_at)) * 1000000)::bigint, 0)::bigint AS until_us
+FROM deleted
 `
 
+type PurgeBatchParams struct {
+	FromUs    int64
+	BatchSize int64
+}
+
+type PurgeBatchRow struct {
+	Deleted int64
+	UntilUs int64
+}
+
 // Never a live claim. Rows that somebody works on are skipped instead of waited for;
-// statement_timestamp() is stable, so that the index on expires_at serves the search.
-func (q *Queries) PurgeBatch(ctx context.Context, batchSize int64) (int64, error) {
-	result, err := q.exec(ctx, q.purgeBatchStmt, purgeBatch, batchSize)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+// statement_timestamp() is stable, so that the index on expires_at serves the search. It begins where the
+// batch before ended: what that deleted stays in the index for a while and would be read again.
+func (q *Queries) PurgeBatch(ctx context.Context, arg PurgeBatchParams) (PurgeBatchRow, error) {
+	row := q.queryRow(ctx, q.purgeBatchStmt, purgeBatch, arg.FromUs, arg.BatchSize)
+	var i PurgeBatchRow
+	err := row.Scan(&i.Deleted, &i.UntilUs)
+	return i, err
 }

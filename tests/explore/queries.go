@@ -268,24 +268,25 @@ func (q queries) CountByState(context.Context) ([]dialects.Count, error) {
 	return nil, errors.ErrUnsupported
 }
 
-func (q queries) PurgeBatch(ctx context.Context, size int64) (deleted int64, err error) {
+func (q queries) PurgeBatch(ctx context.Context, p dialects.PurgeBatchParams) (batch dialects.PurgedBatch, err error) {
 	s := &statement{name: "purge"}
 	s.run = func(v view) string {
 		now := v.now()
 		for _, key := range keys(v.rows) {
 			r := v.rows[key]
-			if deleted < size && !v.locked(key, v.tx) &&
+			if batch.Deleted < p.BatchSize && !v.locked(key, v.tx) &&
 				(r.purgeable(now) || v.mistake == purgeOfLiveClaims && r.state == dialects.Claimed) {
 				v.put(key, nil)
-				deleted++
+				batch.Deleted++
 			}
 		}
 		return "done"
 	}
 	if err := q.exec(ctx, s); err != nil {
-		return 0, err
+		return dialects.PurgedBatch{}, err
 	}
-	return deleted, nil
+	batch.More = batch.Deleted == p.BatchSize
+	return batch, nil
 }
 
 func (q queries) WithTx(tx *sql.Tx) dialects.Queries { return queries{p: q.p, to: tx} }

@@ -228,9 +228,9 @@ type purgesOthers struct {
 	where string
 }
 
-func (q purgesOthers) PurgeBatch(ctx context.Context, _ int64) (int64, error) {
+func (q purgesOthers) PurgeBatch(ctx context.Context, _ dialects.PurgeBatchParams) (dialects.PurgedBatch, error) {
 	_, err := q.db.ExecContext(ctx, "DELETE FROM firsttime_keys WHERE "+q.where)
-	return 0, err
+	return dialects.PurgedBatch{}, err
 }
 
 func purgesWhere(where string) layer {

@@ -111,8 +111,8 @@ func (n network) Get(ctx context.Context, p dialects.GetParams) (dialects.Row, e
 	return ask(ctx, func() (dialects.Row, error) { return n.Queries.Get(ctx, p) })
 }
 
-func (n network) PurgeBatch(ctx context.Context, size int64) (int64, error) {
-	return ask(ctx, func() (int64, error) { return n.Queries.PurgeBatch(ctx, size) })
+func (n network) PurgeBatch(ctx context.Context, p dialects.PurgeBatchParams) (dialects.PurgedBatch, error) {
+	return ask(ctx, func() (dialects.PurgedBatch, error) { return n.Queries.PurgeBatch(ctx, p) })
 }
 
 func (n network) WithTx(tx *sql.Tx) dialects.Queries { return network{n.Queries.WithTx(tx)} }
