@@ -2,7 +2,7 @@
 -- Fenced: one row if this claim still holds the key, none if it was overtaken or given back.
 -- confirmed_at changes every time, so that one row means yes whatever clientFoundRows says.
 UPDATE firsttime_keys
-SET confirmed_at = GREATEST(TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()), COALESCE(TIMESTAMPADD(MICROSECOND, 1, confirmed_at), TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()))),
+SET confirmed_at = GREATEST(TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), TIMESTAMP(UTC_DATE(), UTC_TIME())), COALESCE(TIMESTAMPADD(MICROSECOND, 1, confirmed_at), TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), TIMESTAMP(UTC_DATE(), UTC_TIME())))),
     state        = 'CONFIRMED'
 WHERE scope = sqlc.arg(scope)
   AND message_id = sqlc.arg(message_id)
@@ -12,7 +12,7 @@ WHERE scope = sqlc.arg(scope)
 -- Confirm for a transaction that has effects: none if this claim has confirmed before, because those effects
 -- are committed already.
 UPDATE firsttime_keys
-SET confirmed_at = TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()),
+SET confirmed_at = TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), TIMESTAMP(UTC_DATE(), UTC_TIME())),
     state        = 'CONFIRMED'
 WHERE scope = sqlc.arg(scope)
   AND message_id = sqlc.arg(message_id)
@@ -24,7 +24,7 @@ WHERE scope = sqlc.arg(scope)
 -- MySQL assigns from left to right, so state comes last.
 UPDATE firsttime_keys
 SET claimed_by   = CASE WHEN state = 'CONFIRMED' THEN claimed_by ELSE sqlc.arg(claimed_by) END,
-    confirmed_at = GREATEST(TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()), COALESCE(TIMESTAMPADD(MICROSECOND, 1, confirmed_at), TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()))),
+    confirmed_at = GREATEST(TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), TIMESTAMP(UTC_DATE(), UTC_TIME())), COALESCE(TIMESTAMPADD(MICROSECOND, 1, confirmed_at), TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), TIMESTAMP(UTC_DATE(), UTC_TIME())))),
     state        = 'CONFIRMED'
 WHERE scope = sqlc.arg(scope)
   AND message_id = sqlc.arg(message_id);
@@ -38,8 +38,8 @@ VALUES (
     'CONFIRMED',
     sqlc.arg(claimed_by),
     1,
-    TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()),
-    TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()),
-    TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()),
-    TIMESTAMPADD(MICROSECOND, CAST(sqlc.arg(retention_us) AS SIGNED), TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), UTC_TIMESTAMP()))
+    TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), TIMESTAMP(UTC_DATE(), UTC_TIME())),
+    TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), TIMESTAMP(UTC_DATE(), UTC_TIME())),
+    TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), TIMESTAMP(UTC_DATE(), UTC_TIME())),
+    TIMESTAMPADD(MICROSECOND, CAST(sqlc.arg(retention_us) AS SIGNED), TIMESTAMPADD(MICROSECOND, MICROSECOND(NOW(6)), TIMESTAMP(UTC_DATE(), UTC_TIME())))
 );
