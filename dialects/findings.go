@@ -103,11 +103,13 @@ func (f *Findings) ExpiryIndex(found bool) {
 	f.Note("expiry index", "there")
 }
 
+// GrantRights is what to do if a server refuses to write.
+const GrantRights = "grant SELECT, INSERT, UPDATE and DELETE on firsttime_keys, and use a server that takes writes"
+
 // Written checks the answer to a trial that inserts, changes and deletes a key and rolls back.
-func (f *Findings) Written(err error) {
+func (f *Findings) Written(err error, remedy string) {
 	if err != nil {
-		f.Fault("write", fmt.Sprintf("a key cannot be inserted, changed and deleted: %v", err),
-			"grant SELECT, INSERT, UPDATE and DELETE on firsttime_keys, and use a server that takes writes")
+		f.Fault("write", fmt.Sprintf("a key cannot be inserted, changed and deleted: %v", err), remedy)
 		return
 	}
 	f.Note("write", "keys can be inserted, changed and deleted")

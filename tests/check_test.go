@@ -281,3 +281,17 @@ func TestSessionsThatReadWhatIsNotCommittedAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Whoever may only read gets every lock, which says nothing about how transactions begin.
+func TestCheckOfAReadOnlyFileSaysNothingOfLocks(t *testing.T) {
+	t.Parallel()
+	_, dsn := sqliteDB.migrated(t)
+	db := sqliteDB.open(t, strings.Replace(dsn, sqliteSettings, sqliteSettings+"&mode=ro", 1))
+	findings, err := store.Check(t.Context(), db, sqliteDB.dialect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(findings, func(f store.Finding) bool { return f.Level != store.Note && f.Check != "write" }) {
+		t.Errorf("%+v", findings)
+	}
+}

@@ -115,7 +115,7 @@ FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name =
 		return err
 	}
 	f.ExpiryIndex(expiry > 0)
-	f.Written(dialects.Undone(ctx, db, func(tx *sql.Tx) error { return tryToWrite(ctx, tx, f) }))
+	f.Written(dialects.Undone(ctx, db, func(tx *sql.Tx) error { return tryToWrite(ctx, tx, f) }), dialects.GrantRights)
 	return nil
 }
 

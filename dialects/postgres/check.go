@@ -115,7 +115,7 @@ VALUES ('firsttime check', gen_random_uuid()::text, 'CLAIMED', 'check', 1, now()
 			}
 		}
 		return nil
-	}))
+	}), dialects.GrantRights)
 	return nil
 }
 

@@ -110,7 +110,11 @@ func (d *dialect) checkTxLock(ctx context.Context, db *sql.DB, f *dialects.Findi
 	}
 	_, err = other.ExecContext(ctx, "BEGIN IMMEDIATE")
 	if err == nil {
+		_, refused := other.ExecContext(ctx, "CREATE TABLE firsttime_check (a)")
 		_, err = other.ExecContext(ctx, "ROLLBACK")
+		if d.resultCode(refused)&0xff == 8 { // read-only: everybody gets every lock
+			return err
+		}
 		f.Warn("_txlock", "transactions begin without the write lock: one that reads before it writes fails at once when another wrote meanwhile",
 			recommendedDSN)
 		return err
@@ -154,7 +158,7 @@ VALUES ('firsttime check', hex(randomblob(16)), 'CLAIMED', 'check', 1, 0, 0, 0)`
 			}
 		}
 		return nil
-	}))
+	}), "make the file and its folder writable for this user, and open it without mode=ro")
 	return nil
 }
 
