@@ -82,7 +82,7 @@ func (c *cli) checkMigrations(ctx context.Context, db database) store.Finding {
 	const check = "migrations"
 	list, err := c.migrationStatus(ctx, db)
 	if err != nil {
-		return store.Finding{Level: store.Warning, Check: check, Detail: "which of them are applied cannot be read: " + oneLine(err),
+		return store.Finding{Level: store.Warning, Check: check, Detail: "which of them are applied cannot be read: " + flat(err),
 			Remedy: "grant SELECT on " + migrations.VersionTable + " to see it"}
 	}
 	missing := 0

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,16 +68,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitWrongUse
 	}
 	return exitFailed
-}
-
-// oneLine is the text of an error without what the library puts before it, and without the line breaks of
-// some drivers.
-func oneLine(err error) string {
-	line := strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "firsttime: ")), " ")
-	if errors.Is(err, context.DeadlineExceeded) {
-		line += ": raise --timeout if it only needs longer"
-	}
-	return line
 }
 
 // cli is what all commands share.
@@ -183,10 +172,11 @@ func (c *cli) withStore(ctx context.Context, do func(s *store.SQL) error, option
 // store opens a store in the database. It prepares nothing on the server: a command runs few statements.
 func (d database) store(ctx context.Context, options ...store.Option) (*store.SQL, error) {
 	s, err := store.NewContext(ctx, d.DB, d.dialect, append([]store.Option{store.WithoutPreparedStatements()}, options...)...)
-	if err != nil {
-		return nil, d.advise(err)
+	var refused *store.Error
+	if err = d.advise(err); errors.As(err, &refused) {
+		err = fmt.Errorf("%s: %w", d.name, refused.Err)
 	}
-	return s, nil
+	return s, err
 }
 
 // advise says what to do about a missing table. Other errors it returns as they are.

@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
+	if err := os.Chmod(dir, 0o755); err != nil { // another user is to run the command
+		panic(err)
+	}
 	binary = filepath.Join(dir, "firsttime")
 	cmd := exec.Command("go", "build", "-o", binary, "../../cmd/firsttime")
 	if output, err := cmd.CombinedOutput(); err != nil {

@@ -131,3 +131,12 @@ func TestAnInterruptedPurgeReportsWhatItDeleted(t *testing.T) {
 		}
 	}
 }
+
+func mustExec(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
