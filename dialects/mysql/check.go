@@ -3,8 +3,11 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/firsttime-go/firsttime/dialects"
 )
@@ -71,7 +74,8 @@ func (d dialect) Check(ctx context.Context, db *sql.DB, _ dialects.StatementMode
 // isolation is the isolation level of new transactions.
 func isolation(ctx context.Context, db *sql.DB) (level string, err error) {
 	err = db.QueryRowContext(ctx, "SELECT @@transaction_isolation").Scan(&level)
-	if err != nil { // MariaDB before 11.1
+	var server *mysql.MySQLError
+	if errors.As(err, &server) && server.Number == 1193 { // no such variable: MariaDB before 11.1
 		err = db.QueryRowContext(ctx, "SELECT @@tx_isolation").Scan(&level)
 	}
 	return level, err
