@@ -161,3 +161,22 @@ func TestImportingADialectRegistersNoDriver(t *testing.T) {
 		t.Errorf("drivers %v: package sqlite imports one", sql.Drivers())
 	}
 }
+
+func TestLevelsAreNamed(t *testing.T) {
+	for level, want := range map[dialects.Level]string{
+		dialects.Note: "note", dialects.Warning: "warning", dialects.Fault: "fault", 0: "unknown",
+	} {
+		if got := level.String(); got != want {
+			t.Errorf("%d is called %q, want %q", level, got, want)
+		}
+	}
+}
+
+func TestADialectThatCannotReadCodesIsRefusedWhenItIsMade(t *testing.T) {
+	defer func() {
+		if said, _ := recover().(string); !strings.Contains(said, "WithErrorCode") {
+			t.Errorf("panic %q, want one that names WithErrorCode", said)
+		}
+	}()
+	sqlite.WithErrorCode[fieldError](nil)
+}

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -131,14 +132,21 @@ func TestErrorsOfTheDriverReachTheCaller(t *testing.T) {
 			t.Parallel()
 			db, dsn := d.migrated(t)
 			healthy := d.store(t, db, store.WithLease(time.Millisecond)) // so that there is something to release
-			for name, do := range map[string]func(s *store.SQL) error{
-				"Stats":        func(s *store.SQL) error { _, err := s.Stats(t.Context()); return err },
-				"Stale":        func(s *store.SQL) error { _, err := s.Stale(t.Context(), 10); return err },
-				"Get":          func(s *store.SQL) error { _, err := s.Get(t.Context(), "order-1"); return err },
-				"Size":         func(s *store.SQL) error { _, err := s.Size(t.Context()); return err },
-				"PurgeExpired": func(s *store.SQL) error { _, err := s.PurgeExpired(t.Context()); return err },
-				"Release":      func(s *store.SQL) error { _, err := s.Release(t.Context(), "order-1"); return err },
-				"ForceRelease": func(s *store.SQL) error { _, err := s.ForceRelease(t.Context(), "order-2"); return err },
+			for name, do := range map[string]func(s *store.SQL, db *sql.DB) error{
+				"Stats":        func(s *store.SQL, _ *sql.DB) error { _, err := s.Stats(t.Context()); return err },
+				"Stale":        func(s *store.SQL, _ *sql.DB) error { _, err := s.Stale(t.Context(), 10); return err },
+				"Get":          func(s *store.SQL, _ *sql.DB) error { _, err := s.Get(t.Context(), "order-1"); return err },
+				"Size":         func(s *store.SQL, _ *sql.DB) error { _, err := s.Size(t.Context()); return err },
+				"PurgeExpired": func(s *store.SQL, _ *sql.DB) error { _, err := s.PurgeExpired(t.Context()); return err },
+				"Release":      func(s *store.SQL, _ *sql.DB) error { _, err := s.Release(t.Context(), "order-1"); return err },
+				"ForceRelease": func(s *store.SQL, _ *sql.DB) error { _, err := s.ForceRelease(t.Context(), "order-2"); return err },
+				"InTx": func(s *store.SQL, db *sql.DB) error {
+					c, err := s.Claim(t.Context(), rand.Text())
+					if err != nil {
+						return err
+					}
+					return c.InTx(t.Context(), db, func(*sql.Tx) error { return nil })
+				},
 			} {
 				d.breaking(t, dsn, "", func(db *sql.DB, failed func() bool) {
 					for _, key := range []string{"order-1", "order-2"} {
@@ -148,7 +156,7 @@ func TestErrorsOfTheDriverReachTheCaller(t *testing.T) {
 					}
 					s, err := store.New(db, d.dialect, store.WithoutPreparedStatements())
 					if err == nil {
-						err = do(s)
+						err = do(s, db)
 					}
 					if failed() != errors.Is(err, errBroken) {
 						t.Errorf("%s: a statement failed: %v; error %v", name, failed(), err)

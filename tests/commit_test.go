@@ -87,3 +87,36 @@ func TestInTxSaysThatItDoesNotKnowWhenTheDatabaseStaysAway(t *testing.T) {
 		})
 	}
 }
+
+// PostgreSQL undoes at COMMIT what it cannot serialize, and what a deferred constraint refuses in the same way.
+func TestATransactionThatIsUndoneAtItsCommitMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	db, _ := postgresDB.migrated(t)
+	execAll(t, db,
+		"CREATE TABLE charges (order_id text NOT NULL)",
+		"CREATE FUNCTION undo() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'undone' USING ERRCODE = '40001'; END $$",
+		"CREATE CONSTRAINT TRIGGER undo AFTER INSERT ON charges DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION undo()")
+	claim, err := postgresDB.store(t, db).Claim(t.Context(), "order-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	charge := func() error {
+		return claim.InTx(t.Context(), db, func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "INSERT INTO charges VALUES ('order-1')")
+			return err
+		})
+	}
+	if err := charge(); !errors.Is(err, store.ErrRetryTx) {
+		t.Errorf("InTx: %v, want ErrRetryTx", err)
+	}
+	if n := count(t, db, "SELECT COUNT(*) FROM charges"); n != 0 {
+		t.Errorf("%d charges after a transaction that was undone", n)
+	}
+	execute(t, db, "DROP TRIGGER undo ON charges")
+	if err := charge(); err != nil {
+		t.Errorf("InTx again: %v", err)
+	}
+	if n := count(t, db, "SELECT COUNT(*) FROM charges"); n != 1 {
+		t.Errorf("%d charges, want 1", n)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -157,6 +158,20 @@ func TestAPurgeEndsAtClaimsThatItMustKeep(t *testing.T) {
 				t.Errorf("%d keys deleted, %v; want none", n, err)
 			}
 		})
+	}
+}
+
+func TestAPurgeRefusesSettingsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	db, _ := sqliteDB.migrated(t)
+	s := sqliteDB.store(t, db)
+	for _, o := range []store.PurgeOptions{{Share: -1}, {Share: 1.5}, {Share: math.NaN()}, {MaxDuration: -time.Second}} {
+		if _, err := s.Purge(t.Context(), o); err == nil {
+			t.Errorf("Purge(%+v) succeeded", o)
+		}
+	}
+	if err := s.PurgeEvery(t.Context(), time.Millisecond); err == nil {
+		t.Error("PurgeEvery millisecond is no error")
 	}
 }
 
