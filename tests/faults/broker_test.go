@@ -132,6 +132,13 @@ func (b *broker) announce() {
 	b.changed = make(chan struct{})
 }
 
+// open reports whether there is a message that is not accepted.
+func (b *broker) open() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.left > 0
+}
+
 // await waits until at most this part of the messages is not accepted.
 func (b *broker) await(ctx context.Context, part float64) error {
 	for {

@@ -4,8 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
-	"strings"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -23,12 +24,12 @@ const (
 )
 
 // handlers are the consumers of one process, half of them of each way to confirm in a transaction.
-func handlers(s *store.SQL, db *sql.DB, number int, seen consumer.Observer) []consumer.Handler[string] {
+func handlers(s *store.SQL, db *sql.DB, number int, seen consumer.Observer, c charge) []consumer.Handler[string] {
 	key := func(order string) string { return order }
 	options := []consumer.Option{consumer.WithObserver(seen), consumer.WithLogger(slog.New(slog.DiscardHandler))}
 	ways := []consumer.Handler[string]{
-		consumer.Idempotent(s, key, consumer.InTx(db, charge), options...),
-		consumer.Idempotent(s, key, chargeByHand(db), options...),
+		consumer.Idempotent(s, key, consumer.InTx(db, c), options...),
+		consumer.Idempotent(s, key, byHand(db, c), options...),
 	}
 	all := make([]consumer.Handler[string], number)
 	for i := range all {
@@ -38,27 +39,34 @@ func handlers(s *store.SQL, db *sql.DB, number int, seen consumer.Observer) []co
 }
 
 // newStore makes a store with the settings of these tests.
-func newStore(s *site, db *sql.DB) (*store.SQL, error) {
-	return store.New(db, s.dialect, store.WithLease(lease), store.WithTimeout(timeLimit))
+func newStore(d database, db *sql.DB, lease time.Duration) (*store.SQL, error) {
+	return store.New(db, d.dialect, store.WithLease(lease), store.WithTimeout(timeLimit))
 }
-
-var note = strings.Repeat("paid ", 100)
 
 // charge is the effect.
-func charge(ctx context.Context, tx *sql.Tx, order string) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO charges VALUES ('"+order+"', '"+note+"')")
-	time.Sleep(2 * time.Millisecond) // so that faults find transactions open
-	return err
+type charge func(ctx context.Context, tx *sql.Tx, order string) error
+
+// charging writes charges with a note of so many bytes, and takes its time, so that faults find transactions open.
+func charging(note int, pause time.Duration) charge {
+	return func(ctx context.Context, tx *sql.Tx, order string) error {
+		text := make([]byte, (note+1)/2)
+		for i := range text {
+			text[i] = byte(rand.IntN(256)) // a database could compress what repeats itself
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO charges VALUES ('%s', '%x')", order, text))
+		time.Sleep(pause)
+		return err
+	}
 }
 
-func chargeByHand(db *sql.DB) consumer.Handler[string] {
+func byHand(db *sql.DB, c charge) consumer.Handler[string] {
 	return func(ctx context.Context, order string) consumer.Ack {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return consumer.Retry(err)
 		}
 		defer tx.Rollback() //nolint:errcheck // after the commit there is nothing to roll back
-		if err := charge(ctx, tx, order); err != nil {
+		if err := c(ctx, tx, order); err != nil {
 			return consumer.Retry(err)
 		}
 		if err := consumer.ClaimFrom(ctx).ConfirmTx(ctx, tx); err != nil {
@@ -72,6 +80,7 @@ func chargeByHand(db *sql.DB) consumer.Handler[string] {
 type load struct {
 	t      *testing.T
 	site   *site
+	orders int
 	broker *broker
 	seen   *sightings
 	ctx    context.Context
@@ -86,7 +95,7 @@ func startLoad(t *testing.T, s *site, set ...func(db *sql.DB)) *load {
 	for _, set := range set {
 		set(db)
 	}
-	st, err := newStore(s, db)
+	st, err := newStore(s.database, db, lease)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,13 +105,13 @@ func startLoad(t *testing.T, s *site, set ...func(db *sql.DB)) *load {
 		}
 	})
 	seen := newSightings()
-	return startHandlers(t, s, seen, handlers(st, db, consumers, seen))
+	return startHandlers(t, s, messages(), seen, handlers(st, db, consumers, seen, s.charge))
 }
 
-func startHandlers(t *testing.T, s *site, seen *sightings, handlers []consumer.Handler[string]) *load {
+func startHandlers(t *testing.T, s *site, orders int, seen *sightings, handlers []consumer.Handler[string]) *load {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("the load does not come to its end"))
-	l := &load{t: t, site: s, broker: publish(messages(), 2*lease), seen: seen, ctx: ctx}
+	l := &load{t: t, site: s, orders: orders, broker: publish(orders, 2*lease), seen: seen, ctx: ctx}
 	for _, handle := range handlers {
 		l.ended.Go(func() { l.broker.consume(ctx, handle) })
 	}
@@ -136,15 +145,15 @@ func (l *load) finish() outcome {
 	l.t.Helper()
 	l.await(0)
 	l.ended.Wait()
-	l.t.Logf("%d messages of %d orders; seen: %v", l.broker.total, messages(), l.seen)
+	l.t.Logf("%d messages of %d orders; seen: %v", l.broker.total, l.orders, l.seen)
 	if l.broker.rejected > 0 {
 		l.t.Errorf("%d messages were rejected", l.broker.rejected)
 	}
 	s := l.site
 	confirmed := s.count(l.t, "SELECT COUNT(*) FROM firsttime_keys WHERE state = 'CONFIRMED'")
-	if rows := s.count(l.t, "SELECT COUNT(*) FROM firsttime_keys"); rows != messages() || confirmed != messages() {
-		l.t.Errorf("%d keys of %d are confirmed, and there are %d", confirmed, messages(), rows)
+	if rows := s.count(l.t, "SELECT COUNT(*) FROM firsttime_keys"); rows != l.orders || confirmed != l.orders {
+		l.t.Errorf("%d keys of %d are confirmed, and there are %d", confirmed, l.orders, rows)
 	}
 	charged := s.count(l.t, "SELECT COUNT(DISTINCT order_id) FROM charges")
-	return outcome{lost: messages() - charged, doubled: s.count(l.t, "SELECT COUNT(*) FROM charges") - charged}
+	return outcome{effects: l.orders, lost: l.orders - charged, doubled: s.count(l.t, "SELECT COUNT(*) FROM charges") - charged}
 }

@@ -34,6 +34,9 @@ func strikes() int {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(workerVariable) != "" {
+		os.Exit(runWorker())
+	}
 	flag.Parse()
 	// Its driver prints every lost connection by default, and these tests lose many.
 	if err := mysql.SetLogger(&mysql.NopLogger{}); err != nil {
@@ -49,8 +52,8 @@ func TestMain(m *testing.M) {
 
 // outcome is what became of the effects of one run or of several, and what else was counted.
 type outcome struct {
-	lost, doubled int
-	figures       map[string]int
+	effects, lost, doubled int
+	figures                map[string]int
 }
 
 // prove runs a load under a fault as often as is asked for. Nothing may be lost, and nothing doubled.
@@ -60,7 +63,7 @@ func prove(t *testing.T, fault, database string, run func(t *testing.T) outcome)
 		t.Run(fmt.Sprintf("run %d", n+1), func(t *testing.T) {
 			o := run(t)
 			proof.Add(proof.Row{
-				Fault: fault, Database: database, Runs: 1, Effects: messages(), Lost: o.lost, Doubled: o.doubled,
+				Fault: fault, Database: database, Runs: 1, Effects: o.effects, Lost: o.lost, Doubled: o.doubled,
 				Figures: o.figures, Command: command(),
 			})
 			if o.lost != 0 || o.doubled != 0 {

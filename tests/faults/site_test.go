@@ -3,15 +3,19 @@ package faults
 import (
 	"database/sql"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
+	_ "modernc.org/sqlite"             // driver "sqlite"
 
 	"github.com/firsttime-go/firsttime/dialects"
 	mysqldialect "github.com/firsttime-go/firsttime/dialects/mysql"
 	"github.com/firsttime-go/firsttime/dialects/postgres"
+	"github.com/firsttime-go/firsttime/dialects/sqlite"
 	"github.com/firsttime-go/firsttime/migrations"
 	"github.com/firsttime-go/firsttime/tests/servers"
 )
@@ -21,16 +25,19 @@ type database struct {
 	name    string
 	driver  string
 	dialect dialects.Dialect
-	server  servers.Kind
+	server  servers.Kind // "" for SQLite
 }
 
 var (
 	postgresDB = database{name: "PostgreSQL", driver: "pgx", dialect: postgres.Dialect, server: servers.Postgres}
 	mariaDB    = database{name: "MariaDB", driver: "mysql", dialect: mysqldialect.Dialect, server: servers.MariaDB}
 	mySQL      = database{name: "MySQL", driver: "mysql", dialect: mysqldialect.Dialect, server: servers.MySQL}
+	sqliteDB   = database{name: "SQLite", driver: "sqlite", dialect: sqlite.Dialect}
 )
 
 func withServers() []database { return []database{postgresDB, mariaDB, mySQL} }
+
+func everyDatabase() []database { return append(withServers(), sqliteDB) }
 
 // site is a database with the tables of a load.
 type site struct {
@@ -38,17 +45,40 @@ type site struct {
 	server *servers.Server
 	dsn    string  // of what the load uses
 	direct *sql.DB // of an administrator, past all that stands in the load's way
+	charge charge
 }
 
 // newSite makes a site in a database of its own on server.
 func newSite(t *testing.T, d database, server *servers.Server) *site {
 	t.Helper()
-	s := &site{database: d, server: server, dsn: server.Database(t)}
+	return (&site{database: d, server: server, dsn: server.Database(t)}).prepared(t)
+}
+
+// sharedSite makes a site on the server that all tests share, or in a file of its own.
+func sharedSite(t *testing.T, d database) *site {
+	t.Helper()
+	if d.server == "" {
+		return fileSite(t, t.TempDir())
+	}
+	return newSite(t, d, servers.Shared(t, d.server))
+}
+
+// fileSite makes a site of SQLite in a directory.
+func fileSite(t *testing.T, dir string) *site {
+	t.Helper()
+	dsn := "file:" + filepath.Join(dir, "load.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_txlock=immediate"
+	return (&site{database: sqliteDB, dsn: dsn}).prepared(t)
+}
+
+// prepared has the tables of a load.
+func (s *site) prepared(t *testing.T) *site {
+	t.Helper()
+	s.charge = charging(500, 2*time.Millisecond)
 	s.direct = s.open(t, s.dsn)
-	if err := migrations.Up(t.Context(), s.direct, d.dialect); err != nil {
+	if err := migrations.Up(t.Context(), s.direct, s.dialect); err != nil {
 		t.Fatal(err)
 	}
-	s.execute(t, "CREATE TABLE charges (order_id VARCHAR(40) NOT NULL, note VARCHAR(2000) NOT NULL)")
+	s.execute(t, "CREATE TABLE charges (order_id VARCHAR(40) NOT NULL, note TEXT NOT NULL)")
 	return s
 }
 
@@ -85,6 +115,14 @@ func (s *site) count(t *testing.T, query string) (n int) {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return n
+}
+
+func (s *site) text(t *testing.T, query string) (text string) {
+	t.Helper()
+	if err := s.direct.QueryRowContext(t.Context(), query).Scan(&text); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return text
 }
 
 // unprivileged lets the load use the database as a user without privileges, who is held to limits that an

@@ -39,6 +39,9 @@ func (s *Server) LogFile() string {
 	return s.private.log
 }
 
+// Running reports whether the server runs, as far as is known: of one that is not private it is taken for granted.
+func (s *Server) Running() bool { return !s.stopped() }
+
 // Kill ends a private server and all its processes by SIGKILL, as a crash would, and waits until they are
 // gone.
 //
