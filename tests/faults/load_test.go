@@ -95,6 +95,12 @@ func startLoad(t *testing.T, s *site, set ...func(db *sql.DB)) *load {
 	for _, set := range set {
 		set(db)
 	}
+	return startLoadOn(t, s, db)
+}
+
+// startLoadOn is startLoad on a pool that there is.
+func startLoadOn(t *testing.T, s *site, db *sql.DB) *load {
+	t.Helper()
 	st, err := newStore(s.database, db, lease)
 	if err != nil {
 		t.Fatal(err)

@@ -22,12 +22,18 @@ import (
 type sightings struct {
 	mu     sync.Mutex
 	counts map[string]int
+	beats  int // that extended a lease
 }
 
 func newSightings() *sightings { return &sightings{counts: make(map[string]int)} }
 
 // Observe counts an event by its kind and its error.
 func (s *sightings) Observe(_ context.Context, e consumer.Event) {
+	if e.Kind == consumer.Heartbeat && e.Err == nil {
+		s.mu.Lock()
+		s.beats++
+		s.mu.Unlock()
+	}
 	if e.Err != nil && !errors.Is(e.Err, consumer.ErrInProgress) {
 		s.add(string(e.Kind) + " " + string(e.Outcome) + " " + nameOf(e.Err))
 	}
@@ -49,6 +55,13 @@ func (s *sightings) of(name string) (n int) {
 		}
 	}
 	return n
+}
+
+// heartbeats is how many leases were extended.
+func (s *sightings) heartbeats() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.beats
 }
 
 // String lists them in the order of their names.
