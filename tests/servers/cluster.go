@@ -30,7 +30,7 @@ type Cluster struct {
 const clusterSize = 3
 
 // formPatience is how long the nodes may take to agree on who they are.
-const formPatience = time.Minute
+const formPatience = 2 * time.Minute
 
 // startCluster starts the nodes one after the other: the first one forms the cluster. node returns how to start
 // one of them.

@@ -11,10 +11,13 @@ import (
 	"strings"
 )
 
-// debianRoot returns a directory with a minimal Debian of the given suite and packages in it, for
-// servers that this system's own packages lack. It is made once and kept in the user's cache (some 600
+// suite is the Debian whose servers are newer than a system's own.
+const suite = "sid"
+
+// debianRoot returns a directory with a minimal Debian and the given packages in it, for servers that
+// this system's own packages lack. It is made once and kept in the user's cache (some 600
 // MB); two processes that want it make one.
-func debianRoot(ctx context.Context, suite, pkg string, more ...string) (string, error) {
+func debianRoot(ctx context.Context, pkg string, more ...string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err

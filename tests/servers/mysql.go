@@ -111,7 +111,7 @@ func findMariaDB(ctx context.Context) (root, server string, err error) {
 			return "", server, nil
 		}
 	}
-	root, err = debianRoot(ctx, "sid", "mariadb-server-core", "mariadb-client-core") // the latter for the initializer
+	root, err = debianRoot(ctx, "mariadb-server-core", "mariadb-client-core") // the latter for the initializer
 	return root, debian, err
 }
 
@@ -184,7 +184,7 @@ func findMySQL(ctx context.Context) (mysqld, error) {
 			return mysqld{path: path, options: options}, nil
 		}
 	}
-	root, err := debianRoot(ctx, "sid", "mysql-server-core")
+	root, err := debianRoot(ctx, "mysql-server-core")
 	if err != nil {
 		return mysqld{}, err
 	}

@@ -33,7 +33,7 @@ func findPgbouncer(ctx context.Context) (root, path string, err error) {
 }
 
 func findNewPgbouncer(ctx context.Context) (root, path string, err error) {
-	root, err = debianRoot(ctx, "sid", "pgbouncer")
+	root, err = debianRoot(ctx, "pgbouncer")
 	return root, debianPgbouncer, err
 }
 

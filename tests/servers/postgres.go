@@ -91,7 +91,7 @@ func findPostgres(ctx context.Context) (root, initdb string, err error) {
 	if _, err := os.Stat(initdb); err == nil {
 		return "", initdb, nil
 	}
-	root, err = debianRoot(ctx, "sid", "postgresql-"+version)
+	root, err = debianRoot(ctx, "postgresql-"+version)
 	return root, initdb, err
 }
 
