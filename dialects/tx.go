@@ -12,10 +12,18 @@ import (
 //
 // A node of a Galera cluster that is cut off refuses COMMIT and even ROLLBACK, and leaves the transaction open, while
 // package sql takes it for ended. The next user of the connection would be part of it, and might commit it.
+//
+// The end of the context interrupts no COMMIT. PostgreSQL waits in it until its synchronous standby has the transaction,
+// and if that wait is interrupted it shows everybody what would be lost with this server: redeliveries would be
+// acknowledged as duplicates.
 type Tx struct {
 	*sql.Tx
 	conn      *sql.Conn // nil when the connection was given back
 	normalize func(error) error
+	ctx       context.Context // the caller's
+	// detach keeps the end of ctx from the transaction, and cancel ends that as the end of ctx does.
+	detach func() bool
+	cancel context.CancelFunc
 }
 
 // maxDead bounds how many connections of a pool may be found dead for one transaction.
@@ -30,24 +38,66 @@ func BeginTx(ctx context.Context, db *sql.DB, options *sql.TxOptions, normalize 
 		if err != nil {
 			return nil, err
 		}
-		tx, err := conn.BeginTx(ctx, options)
+		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		detach := context.AfterFunc(ctx, cancel)
+		tx, err := conn.BeginTx(own, options)
 		if err == nil {
-			return &Tx{Tx: tx, conn: conn, normalize: normalize}, nil
+			return &Tx{Tx: tx, conn: conn, normalize: normalize, ctx: ctx, detach: detach, cancel: cancel}, nil
 		}
+		cancel()
 		_ = conn.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if dead == maxDead || !errors.Is(err, driver.ErrBadConn) {
 			return nil, err
 		}
 	}
 }
 
-// Commit is that of sql.Tx.
-func (t *Tx) Commit() error { return t.end(t.Tx.Commit()) }
+// Commit is that of sql.Tx, but does not wait for ever after its context ended: then it leaves the transaction to its
+// fate, and its error matches ErrOutcomeUnknown.
+func (t *Tx) Commit() error {
+	if t.conn == nil {
+		return t.Tx.Commit()
+	}
+	if !t.detach() {
+		t.cancel() // which has been called, or is about to be
+		return t.end(t.Tx.Commit())
+	}
+	answer := make(chan error, 1)
+	go func() { answer <- t.Tx.Commit() }()
+	if err, answered := t.await(answer); answered {
+		return t.end(err)
+	}
+	abandoned := *t
+	t.conn = nil
+	go func() { _ = abandoned.end(<-answer) }()
+	return Mark(ErrOutcomeUnknown, t.ctx.Err())
+}
+
+// await waits for the answer to COMMIT until the context has ended and some time has passed.
+func (t *Tx) await(answer <-chan error) (err error, answered bool) {
+	select {
+	case err := <-answer:
+		return err, true
+	case <-t.ctx.Done():
+	}
+	limit := time.NewTimer(endLimit)
+	defer limit.Stop()
+	select {
+	case err := <-answer:
+		return err, true
+	case <-limit.C:
+		return nil, false
+	}
+}
 
 // Rollback is that of sql.Tx.
 func (t *Tx) Rollback() error { return t.end(t.Tx.Rollback()) }
 
-// endLimit is for the answer to a ROLLBACK, while which nothing can be waited for in a server that is well.
+// endLimit is for the answer to a ROLLBACK, while which nothing can be waited for in a server that is well, and to a
+// COMMIT that nobody wants to wait for any more.
 const endLimit = 5 * time.Second
 
 // end gives the connection back. If the transaction did not end by its own word, which includes that the end of its
@@ -65,5 +115,7 @@ func (t *Tx) end(err error) error {
 	}
 	_ = t.conn.Close()
 	t.conn = nil
+	t.detach()
+	t.cancel()
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/firsttime-go/firsttime/dialects"
 )
@@ -76,6 +78,40 @@ func TestAConnectionLeavesThePoolIfItsContextEndedTheTransactionInVain(t *testin
 	}
 }
 
+// Whoever interrupts a COMMIT that waits for PostgreSQL's standby makes the server show what the standby lacks.
+func TestTheEndOfTheContextInterruptsNoCommit(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes time.Duration
+		want  error
+	}{
+		"it is answered a little later": {2 * time.Second, nil},
+		"it is left to its fate":        {time.Minute, dialects.ErrOutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &slowSession{takes: c.takes}
+				db := sql.OpenDB(s)
+				defer db.Close()
+				ctx, cancel := context.WithCancel(t.Context())
+				tx, err := dialects.BeginTx(ctx, db, nil, normalizeCutOff)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(time.Second, cancel)
+				if err := tx.Commit(); !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+				_ = tx.Rollback() // as a deferred call does
+				time.Sleep(c.takes)
+				synctest.Wait()
+				if s.interrupted || !s.committed || s.closed || db.Stats().InUse != 0 {
+					t.Errorf("%+v; %d connections are in use, want none", s, db.Stats().InUse)
+				}
+			})
+		})
+	}
+}
+
 func TestBeginTxPassesOverDeadConnections(t *testing.T) {
 	s := &session{dead: 7}
 	db := sql.OpenDB(s)
@@ -118,4 +154,30 @@ func (s *session) ExecContext(_ context.Context, query string, _ []driver.NamedV
 		return nil, errors.ErrUnsupported
 	}
 	return driver.ResultNoRows, s.rollback
+}
+
+// slowSession takes its time for a COMMIT, and gives it up when the context of the transaction ends.
+type slowSession struct {
+	session
+	takes                  time.Duration
+	ctx                    context.Context
+	committed, interrupted bool
+}
+
+func (s *slowSession) Connect(context.Context) (driver.Conn, error) { return s, nil }
+
+func (s *slowSession) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
+	s.ctx = ctx
+	return s, nil
+}
+
+func (s *slowSession) Commit() error {
+	select {
+	case <-s.ctx.Done():
+		s.interrupted = true
+		return s.ctx.Err()
+	case <-time.After(s.takes):
+		s.committed = true
+		return nil
+	}
 }

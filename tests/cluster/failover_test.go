@@ -3,14 +3,18 @@
 package cluster
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/firsttime-go/firsttime/dialects/postgres"
+	"github.com/firsttime-go/firsttime/store"
 	"github.com/firsttime-go/firsttime/tests/servers"
 )
 
@@ -41,7 +45,7 @@ func newPair(t *testing.T, name string) *pair {
 	migrate(t, db, postgres.Dialect, postgresCharges)
 	return &pair{
 		site: &site{
-			database: name, insert: "INSERT INTO charges (order_id) VALUES ($1)",
+			database: name, insert: "INSERT INTO charges (order_id) VALUES ($1)", pace: 10 * time.Millisecond,
 			nodes: []*node{newNode(t, "that can be written to", db, postgres.Dialect)},
 		},
 		primary: primary, standby: standby,
@@ -81,18 +85,64 @@ func TestASynchronousStandbyHasEverything(t *testing.T) {
 	}
 }
 
+// A COMMIT that waits for the standby when its caller has had enough is not done: who was told otherwise would take
+// the message for handled, and lose it in the failover.
+func TestNobodyIsToldOfACommitThatTheStandbyLacks(t *testing.T) {
+	p := newPair(t, "PostgreSQL, synchronous standby")
+	if err := p.primary.RequireStandby(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n := p.nodes[0]
+	charge := func(ctx context.Context, claim *store.Claim, before func() error) error {
+		return claim.InTx(ctx, n.db, func(tx *sql.Tx) error {
+			return errors.Join(p.charge(t.Context(), tx, "order"), before())
+		})
+	}
+	first, err := n.payments.Claim(t.Context(), "order")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	err = charge(ctx, first, func() error {
+		err := p.standby.StopReceiving(t.Context())
+		time.AfterFunc(time.Second, stop) // while it is committed
+		return err
+	})
+	if !errors.Is(err, store.ErrCommitUnknown) {
+		t.Errorf("InTx returned %v, want ErrCommitUnknown", err)
+	}
+	for range 2 { // before and after the lease
+		if again, err := n.payments.Claim(t.Context(), "order"); err == nil && again.Outcome() != store.InProgress {
+			t.Errorf("a redelivery is told %v", again.Outcome())
+		}
+		time.Sleep(lease)
+	}
+	p.failOver(t)
+	var again *store.Claim
+	poll(t, "a claim after the failover", func() bool {
+		again, err = n.payments.Claim(t.Context(), "order")
+		return err == nil && again.Outcome().Held()
+	})
+	if err := charge(t.Context(), again, func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if have, want := n.tally(t), (tally{charges: 1, charged: 1, confirmed: 1}); have != want {
+		t.Errorf("the new primary has %+v, want %+v", have, want)
+	}
+}
+
 // What the standby had not received is gone, the key together with the effect: they agree, and whoever is told of
 // the message again does its work again, once. Nobody else tells: the message was acknowledged.
 func TestAnAsynchronousStandbyLosesKeysAndEffectsTogether(t *testing.T) {
 	for range *rounds {
 		p := newPair(t, "PostgreSQL, asynchronous standby")
 		l := startLoad(t, p.site)
-		l.advance(100)
+		l.advance()
 		if err := p.standby.StopReceiving(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		received := p.copied(t)
-		l.advance(100) // which the standby does not see
+		l.advance() // which the standby does not see
 		if err := p.primary.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +150,7 @@ func TestAnAsynchronousStandbyLosesKeysAndEffectsTogether(t *testing.T) {
 		if err := p.standby.Promote(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		l.advance(100)
+		l.advance()
 		l.rest()
 
 		now := p.copied(t)

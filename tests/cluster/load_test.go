@@ -23,8 +23,8 @@ const (
 	lease     = 5 * time.Second
 	timeLimit = 2 * time.Second
 	consumers = 8 // on each node
-	// pace is between two orders.
-	pace = 10 * time.Millisecond
+	// stretch is the orders between two disturbances.
+	stretch = 100
 	// patience is for a run to come to its end after its last disturbance.
 	patience = 90 * time.Second
 )
@@ -74,7 +74,7 @@ func startLoad(t *testing.T, s *site) *load {
 }
 
 func (l *load) publish() {
-	tick := time.NewTicker(pace)
+	tick := time.NewTicker(l.site.pace)
 	defer tick.Stop()
 	for i := range maxOrders {
 		select {
@@ -120,20 +120,20 @@ func (l *load) observer(n *node) consumer.Observer {
 func (l *load) disturb(times int, fault func()) {
 	l.t.Helper()
 	for range times {
-		l.advance(100)
+		l.advance()
 		fault()
-		l.advance(100)
+		l.advance()
 		l.rounds++
 	}
 }
 
 // advance waits until some more orders are accepted.
-func (l *load) advance(orders int) {
+func (l *load) advance() {
 	l.t.Helper()
 	_, before, _ := l.broker.counts()
-	poll(l.t, "progress", patience, func() bool {
+	poll(l.t, "progress", func() bool {
 		_, now, _ := l.broker.counts()
-		return now >= before+orders
+		return now >= before+stretch
 	})
 }
 
@@ -142,7 +142,7 @@ func (l *load) rest() {
 	l.t.Helper()
 	l.end()
 	<-l.published
-	poll(l.t, "everything to be accepted", patience, func() bool {
+	poll(l.t, "everything to be accepted", func() bool {
 		_, _, open := l.broker.counts()
 		return open == 0
 	})
@@ -174,7 +174,7 @@ func (l *load) settle(fault string) {
 	want := tally{charges: orders, charged: orders, confirmed: orders}
 	for _, n := range l.site.nodes {
 		var have tally
-		poll(t, "node "+n.name+" to have all that was committed", patience, func() bool {
+		poll(t, "node "+n.name+" to have all that was committed", func() bool {
 			have = n.tally(t)
 			return have == want || have.charges > orders
 		})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/firsttime-go/firsttime/dialects/postgres"
 	"github.com/firsttime-go/firsttime/store"
@@ -39,8 +40,9 @@ func TestPgbouncer(t *testing.T) {
 			migrate(t, open(t, "pgx", direct), postgres.Dialect, postgresCharges)
 			db := open(t, "pgx", strings.Replace(direct, host(t, direct), host(t, pooler.URL()), 1)+way.dsn)
 			s := &site{
-				database: "PostgreSQL through pgbouncer, " + way.name, insert: "INSERT INTO charges (order_id) VALUES ($1)",
-				nodes: []*node{newNode(t, "behind pgbouncer", db, postgres.Dialect, way.options...)},
+				database: "PostgreSQL through pgbouncer, " + way.name, pace: 10 * time.Millisecond,
+				insert: "INSERT INTO charges (order_id) VALUES ($1)",
+				nodes:  []*node{newNode(t, "behind pgbouncer", db, postgres.Dialect, way.options...)},
 			}
 			for fault, victim := range map[string]*servers.Server{"pooler": pooler, "server": server} {
 				t.Run(fault, func(t *testing.T) {

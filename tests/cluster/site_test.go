@@ -18,7 +18,8 @@ import (
 type site struct {
 	database string
 	nodes    []*node
-	insert   string // of a charge: the order, the node
+	insert   string        // of a charge of an order
+	pace     time.Duration // between two orders
 }
 
 // node is one server as its consumers see it.
@@ -80,7 +81,7 @@ func (s *site) charge(ctx context.Context, tx *sql.Tx, key string) error {
 func (s *site) clear(t *testing.T) {
 	t.Helper()
 	for _, table := range []string{"charges", "firsttime_keys"} {
-		poll(t, "the end of former tests", patience, func() bool { // which a DELETE may still collide with
+		poll(t, "the end of former tests", func() bool { // which a DELETE may still collide with
 			_, err := s.nodes[0].db.ExecContext(t.Context(), "DELETE FROM "+table)
 			return err == nil
 		})
@@ -104,7 +105,7 @@ func (n *node) tally(t *testing.T) (have tally) {
 	return have
 }
 
-func poll(t *testing.T, what string, patience time.Duration, done func() bool) {
+func poll(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -133,6 +133,7 @@ func (w *world) take(s *step, a act) {
 	case loseRequest:
 		if s.answer {
 			w.say("%v: its answer (%v) does not reach the broker", s.process, d.answer)
+			w.leave(s.process)
 			w.putBack(s.process)
 			s.reply <- nil
 			return

@@ -181,6 +181,7 @@ func (w *world) pass(d time.Duration) {
 
 // settle is what the broker does with the answer of a delivery.
 func (w *world) settle(p *process, d *delivery) string {
+	w.leave(p)
 	p.job = nil
 	if w.scenario.small {
 		p.memory = append(p.memory, d.history...)
@@ -190,6 +191,22 @@ func (w *world) settle(p *process, d *delivery) string {
 		w.queue = append(w.queue, message{d.key, w.table.now() + d.answer.Delay()})
 	}
 	return d.answer.String()
+}
+
+// leave is what becomes of a COMMIT that p has ceased to wait for: it arrives later.
+func (w *world) leave(p *process) {
+	for _, s := range slices.Clone(w.parked) {
+		if s.process != p || !s.commit {
+			continue
+		}
+		w.say("%v has left its COMMIT to its fate", p)
+		w.unpark(s)
+		w.late = append(w.late, &late{step: s, job: p.job, tx: s.tx()})
+		s.session.tx = nil
+		s.session.breaks()
+		p.job.unclean = true
+		s.reply <- errLost
+	}
 }
 
 // putBack is what the broker does with a message whose consumer is gone.
