@@ -8,6 +8,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
+
+	"github.com/firsttime-go/firsttime/store"
 )
 
 // oneLine is the text of an error, with what to do about it.
@@ -39,6 +41,8 @@ func remedy(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "raise --timeout if it only needs longer"
+	case errors.Is(err, store.ErrNotMigrated):
+		return "run \"firsttime migrate up\""
 	case errors.As(err, &pg):
 		switch pg.Code {
 		case "42501":

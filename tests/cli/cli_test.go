@@ -180,23 +180,53 @@ func TestWrongDatabases(t *testing.T) {
 
 // A key may have everything in it but a NUL; nothing of it reaches a terminal as it is.
 func TestOddKeys(t *testing.T) {
-	dsn := "sqlite:" + filepath.Join(t.TempDir(), "keys.db")
-	firsttime := func(args ...string) (code int, output string) {
-		cmd := exec.CommandContext(t.Context(), binary, append([]string{"--db", dsn}, args...)...)
-		text, _ := cmd.CombinedOutput()
-		return cmd.ProcessState.ExitCode(), string(text)
+	for _, d := range databases() {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := d.dsn(t)
+			mustRun(t, dsn, "migrate", "up")
+			const odd, shown = "two\nlines\x1b[31m", `"two\nlines\x1b[31m"`
+			mustRun(t, dsn, "exec", "--scope", odd, "--key", odd, "--", "true")
+			for _, test := range []struct {
+				code int
+				args []string
+				want string
+			}{
+				{0, []string{"show", "--scope", odd, odd}, shown},
+				{0, []string{"stats"}, shown},
+				{0, []string{"exec", "--scope", odd, "--key", odd, "--", "false"}, "key " + shown + " is confirmed"},
+				{3, []string{"release", "--scope", odd, odd}, "key " + shown + " is confirmed"},
+				{3, []string{"show", odd}, "no key " + shown + " in scope default"},
+				{3, []string{"stats", "--scope", "odd"}, "these have: " + shown},
+				{2, []string{"show", strings.Repeat("k", 256)}, "256 bytes"},
+				{2, []string{"show", "\xff"}, "UTF-8"},
+				{2, []string{"show", "--scope", "\xff", "K"}, "UTF-8"},
+			} {
+				cmd := command(t, dsn, test.args...)
+				output, _ := cmd.CombinedOutput()
+				text := string(output)
+				if cmd.ProcessState.ExitCode() != test.code || !strings.Contains(text, test.want) || strings.Contains(text, "\x1b") {
+					t.Errorf("%q: exit %d, want %d and %s: %q", test.args, cmd.ProcessState.ExitCode(), test.code, test.want, text)
+				}
+				if test.code > 0 && strings.Count(text, "\n") != 1 {
+					t.Errorf("%q: not one line: %q", test.args, text)
+				}
+			}
+		})
 	}
-	if code, output := firsttime("exec", "--key", "two\nlines\x1b[31m", "--", "true"); code != 0 {
-		t.Fatal(output)
-	}
-	code, output := firsttime("show", "two\nlines\x1b[31m")
-	if code != 0 || !strings.Contains(output, `"two\nlines\x1b[31m"`) {
-		t.Errorf("exit %d: %s", code, output)
-	}
-	if code, output := firsttime("show", strings.Repeat("k", 256)); code != 2 || strings.Count(output, "\n") != 1 {
-		t.Errorf("exit %d: %s", code, output)
-	}
-	if code, output := firsttime("show", "\xff"); code != 2 || strings.Count(output, "\n") != 1 {
-		t.Errorf("exit %d: %s", code, output)
+}
+
+// Whatever the name of a file looks like, it is a file.
+func TestOddFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, path := range []string{"u:p@tcp(h:1)/d/keys.db", "100%/a?b&c#d.db", "two words/über.db", "-"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mustRun(t, "sqlite:"+path, "exec", "--key", "K", "--", "true")
+		mustRun(t, "sqlite:"+path, "show", "K")
+		if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+			t.Errorf("%s is not where the keys are: %v", path, err)
+		}
 	}
 }
