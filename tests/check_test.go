@@ -295,3 +295,38 @@ func TestCheckOfAReadOnlyFileSaysNothingOfLocks(t *testing.T) {
 		t.Errorf("%+v", findings)
 	}
 }
+
+// A binary log of statements lets claims and confirms pass, and refuses every purge.
+func TestCheckFindsABinaryLogOfStatements(t *testing.T) {
+	t.Parallel()
+	server, err := servers.StartWithOptions(t.Context(), servers.MariaDB, "--log-bin=binlog", "--binlog-format=STATEMENT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	for _, test := range []struct {
+		d   database
+		dsn string
+	}{
+		{mariaDB, server.Database(t)},
+		{mySQL, withConfig(t, mySQL.dsn(t), func(c *mysql.Config) { c.Params = map[string]string{"binlog_format": "'STATEMENT'"} })},
+	} {
+		db := test.d.open(t, test.dsn)
+		if err := migrations.Up(t.Context(), db, test.d.dialect); err != nil {
+			t.Fatal(err)
+		}
+		findings, err := store.Check(t.Context(), db, test.d.dialect)
+		if err != nil || !slices.ContainsFunc(findings, func(f store.Finding) bool { return f.Check == "binlog_format" && f.Level == store.Fault }) {
+			t.Errorf("%s: nothing about the format: %+v, %v", test.d.name, findings, err)
+		}
+		s := test.d.store(t, db, store.WithLease(time.Millisecond), store.WithRetention(2*time.Millisecond))
+		for n, err := int64(0), error(nil); err == nil; n, err = s.PurgeExpired(t.Context()) {
+			if n > 0 {
+				t.Fatalf("%s: a purge is not refused", test.d.name)
+			}
+			if err := s.Confirm(t.Context(), "order-1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

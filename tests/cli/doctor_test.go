@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -66,15 +65,7 @@ func TestDoctorKnowsWhetherConsumersPrepareStatements(t *testing.T) {
 	t.Cleanup(func() { _ = pooler.Stop() })
 	direct := server.Database(t)
 	mustRun(t, direct, "migrate", "up")
-	through, err := url.Parse(direct)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, err := url.Parse(pooler.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	through.Host = address.Host
+	through := at(t, direct, pooler)
 	for _, test := range []struct {
 		args []string
 		want string
@@ -83,7 +74,7 @@ func TestDoctorKnowsWhetherConsumersPrepareStatements(t *testing.T) {
 		{[]string{"--unprepared"}, ""},
 	} {
 		var got []string
-		for _, f := range diagnose(t, through.String(), 0, test.args...) {
+		for _, f := range diagnose(t, through, 0, test.args...) {
 			if f.Level != "note" {
 				got = append(got, f.Level+" "+f.Check)
 			}

@@ -122,6 +122,18 @@ func Start(ctx context.Context, kind Kind) (*Server, error) {
 	return startPrivate(ctx, kind, kind.engine(), nil)
 }
 
+// StartWithOptions is Start with more options in the server's command line.
+func StartWithOptions(ctx context.Context, kind Kind, options ...string) (*Server, error) {
+	e := kind.engine()
+	prepare := e.prepare
+	e.prepare = func(ctx context.Context, dir string, port int) (command, error) {
+		command, err := prepare(ctx, dir, port)
+		command.args = append(command.args, options...)
+		return command, err
+	}
+	return startPrivate(ctx, kind, e, nil)
+}
+
 // StartWithClock is Start with a server whose clock is off by offset, ahead or behind.
 func StartWithClock(ctx context.Context, kind Kind, offset time.Duration) (*Server, error) {
 	env, err := fakeClock(ctx, offset)
