@@ -31,7 +31,7 @@ const (
 	minBatch    = 50
 	firstBatch  = 500
 	maxBatch    = 5000
-	aimForBatch = 50 * time.Millisecond
+	aimForBatch = 20 * time.Millisecond
 )
 
 // PurgeExpired is Purge without options.
