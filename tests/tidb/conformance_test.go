@@ -19,6 +19,10 @@ import (
 // modes are the two ways of TiDB to run transactions: locks as they go, or conflicts found at COMMIT.
 var modes = []string{"pessimistic", "optimistic"}
 
+func dsn(database, mode string) string {
+	return "root@tcp(" + address + ")/" + database + "?tidb_txn_mode=%27" + mode + "%27"
+}
+
 func migrated(t *testing.T, mode string) *sql.DB {
 	t.Helper()
 	name := "firsttime_test_" + strings.ToLower(rand.Text())
@@ -30,7 +34,7 @@ func migrated(t *testing.T, mode string) *sql.DB {
 	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("mysql", "root@tcp("+address+")/"+name+"?tidb_txn_mode=%27"+mode+"%27")
+	db, err := sql.Open("mysql", dsn(name, mode))
 	if err != nil {
 		t.Fatal(err)
 	}
