@@ -107,6 +107,9 @@ func flawsOf(d database) []flaw {
 				open: asReader, level: finding("write", aFault)},
 		)
 	case "mysql":
+		if d.name == "MySQL" { // whose binary log is on by default
+			common = append(common, flaw{name: "statements in the binary log", open: my("binlog_format", "'STATEMENT'"), level: finding("binlog_format", aFault)})
+		}
 		return append(common,
 			flaw{name: "folding key column", spoil: statements("ALTER TABLE firsttime_keys MODIFY message_id VARCHAR(191) CHARACTER SET utf8mb4 NOT NULL"), level: finding("columns", aFault)},
 			flaw{name: "short key column", spoil: statements("ALTER TABLE firsttime_keys MODIFY message_id VARBINARY(20) NOT NULL"), level: finding("columns", aFault)},

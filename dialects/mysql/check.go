@@ -24,18 +24,18 @@ func (d dialect) Check(ctx context.Context, db *sql.DB, _ dialects.StatementMode
 		f                                    dialects.Findings
 		version, database, mode, engine      string
 		autocommit, readOnly, innodbReadOnly int
-		binlog, binlogFormat                 string
 	)
 	err := db.QueryRowContext(ctx, `SELECT @@version, COALESCE(DATABASE(), ''), @@sql_mode, @@autocommit, @@read_only, @@innodb_read_only,
-	@@log_bin, @@binlog_format,
 	COALESCE((SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'firsttime_keys'), '')`).
-		Scan(&version, &database, &mode, &autocommit, &readOnly, &innodbReadOnly, &binlog, &binlogFormat, &engine)
+		Scan(&version, &database, &mode, &autocommit, &readOnly, &innodbReadOnly, &engine)
 	if err != nil {
 		return nil, normalize(err)
 	}
 	product := "MySQL"
-	if strings.Contains(version, "MariaDB") {
-		product = "MariaDB"
+	for _, other := range []string{"MariaDB", "TiDB"} {
+		if strings.Contains(version, other) {
+			product = other
+		}
 	}
 	f.Note("server", "%s %s", product, version)
 	if autocommit == 0 {
@@ -52,8 +52,8 @@ func (d dialect) Check(ctx context.Context, db *sql.DB, _ dialects.StatementMode
 	if err := checkIsolation(ctx, db, &f); err != nil {
 		return nil, normalize(err)
 	}
-	if binlog != "0" && binlogFormat == "STATEMENT" {
-		f.Fault("binlog_format", "it is STATEMENT: purges run in READ COMMITTED, which the server refuses then", "use ROW or MIXED")
+	if err := checkBinlog(ctx, db, &f); err != nil {
+		return nil, normalize(err)
 	}
 	if db.Stats().MaxOpenConnections == 1 {
 		f.Warn("pool", "it has a single connection, which a handler's transaction keeps from heartbeats and other claims",
@@ -74,11 +74,15 @@ func (d dialect) Check(ctx context.Context, db *sql.DB, _ dialects.StatementMode
 // isolation is the isolation level of new transactions.
 func isolation(ctx context.Context, db *sql.DB) (level string, err error) {
 	err = db.QueryRowContext(ctx, "SELECT @@transaction_isolation").Scan(&level)
-	var server *mysql.MySQLError
-	if errors.As(err, &server) && server.Number == 1193 { // no such variable: MariaDB before 11.1
+	if isUnknownVariable(err) { // MariaDB before 11.1
 		err = db.QueryRowContext(ctx, "SELECT @@tx_isolation").Scan(&level)
 	}
 	return level, err
+}
+
+func isUnknownVariable(err error) bool {
+	var server *mysql.MySQLError
+	return errors.As(err, &server) && server.Number == 1193
 }
 
 const readUncommitted = "READ-UNCOMMITTED"
@@ -98,6 +102,18 @@ func checkIsolation(ctx context.Context, db *sql.DB, f *dialects.Findings) error
 		f.Note("isolation", "%s", isolation)
 	}
 	return nil
+}
+
+func checkBinlog(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
+	var on, format string
+	err := db.QueryRowContext(ctx, "SELECT @@log_bin, @@binlog_format").Scan(&on, &format)
+	if isUnknownVariable(err) { // TiDB has none
+		return nil
+	}
+	if err == nil && on != "0" && format == "STATEMENT" {
+		f.Fault("binlog_format", "it is STATEMENT: purges run in READ COMMITTED, which the server refuses then", "use ROW or MIXED")
+	}
+	return err
 }
 
 func checkTable(ctx context.Context, db *sql.DB, f *dialects.Findings) error {

@@ -140,3 +140,21 @@ func TestEveryStaleClaimIsTakenOverOnce(t *testing.T) {
 		})
 	}
 }
+
+func TestCheckFindsNoFault(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			findings, err := newStore(t, migrated(t, mode)).Check(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range findings {
+				t.Logf("%v: %s: %s", f.Level, f.Check, f.Detail)
+				if f.Level == store.Fault {
+					t.Error("this is no fault")
+				}
+			}
+		})
+	}
+}
