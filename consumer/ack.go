@@ -98,10 +98,10 @@ func (a Ack) errOr(other error) error {
 }
 
 // SpendsAttempt reports whether a retry counts as an attempt to handle the message. It does not if somebody
-// else holds the key, or took it over, or the store failed, or the outcome of a commit is unknown: the message
-// is not to blame, and must not end among the dead letters for it.
+// else holds the key, or took it over, or the store failed, or the database takes no work at present, or the
+// outcome of a commit is unknown: the message is not to blame, and must not end among the dead letters for it.
 func (a Ack) SpendsAttempt() bool {
-	for _, blameless := range []error{ErrInProgress, ErrStoreFailed, store.ErrClaimLost, store.ErrCommitUnknown} {
+	for _, blameless := range []error{ErrInProgress, ErrStoreFailed, store.ErrClaimLost, store.ErrUnavailable, store.ErrCommitUnknown} {
 		if errors.Is(a.err, blameless) {
 			return false
 		}

@@ -13,13 +13,17 @@ import (
 var (
 	// ErrRetryable is matched by the failure of a statement, or of a COMMIT, that the database
 	// undid for certain and that may succeed when it is tried again: deadlocks, serialization
-	// failures, lock time-outs, a busy file.
+	// failures, time-outs of locks and statements, a busy file, a refusal to write for now.
 	ErrRetryable = errors.New("undone by the database, may be tried again")
 
 	// ErrBusy is matched if a statement had to wait because another session has the whole database
 	// locked: nobody else could write meanwhile either. With ErrRetryable it was undone; without, its
 	// context ended first.
 	ErrBusy = errors.New("the database is locked by another writer")
+
+	// ErrUnavailable is matched, with ErrRetryable, if the database does not take work at present, whatever the
+	// work is: it has no connection left, its disk is full, or it is read-only.
+	ErrUnavailable = errors.New("the database did not take it, for a reason of its own")
 
 	// ErrOutcomeUnknown is matched by failures that leave open whether the statement took effect,
 	// because the connection or the server ended before the answer.
@@ -43,7 +47,7 @@ func Mark(sentinel, err error) error {
 
 // Marked reports whether err matches a sentinel of this package already.
 func Marked(err error) bool {
-	for _, sentinel := range []error{ErrRetryable, ErrBusy, ErrOutcomeUnknown, ErrNotFound, ErrNotMigrated, ErrWrongDialect} {
+	for _, sentinel := range []error{ErrRetryable, ErrBusy, ErrUnavailable, ErrOutcomeUnknown, ErrNotFound, ErrNotMigrated, ErrWrongDialect} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

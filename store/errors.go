@@ -29,6 +29,11 @@ var (
 	// or will: nothing of it is committed, and the whole of it may be tried again.
 	ErrRetryTx = errors.New("retry the whole transaction")
 
+	// ErrUnavailable is matched by InTx and ConfirmTx if the database is to blame and not the work: it is full,
+	// read-only, or has no connection left, or it did not let the store's own statements in the transaction
+	// through. Retry the message, however often.
+	ErrUnavailable = dialects.ErrUnavailable
+
 	// ErrCommitUnknown is matched by InTx when the reply to COMMIT was lost and the key could not be
 	// looked up either. Retry the message: the next claim on the key finds out what happened.
 	ErrCommitUnknown = errors.New("the outcome of the commit is unknown")

@@ -19,7 +19,7 @@ func (s *SQL) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *sql.
 	if err != nil {
 		return err
 	}
-	return runTx(tx.Tx, tx.Rollback, work, func() error {
+	err = runTx(tx.Tx, tx.Rollback, work, func() error {
 		if err := s.confirmTx(ctx, tx.Tx, c); err != nil {
 			return s.afterLostClaim(ctx, tx, c, err)
 		}
@@ -28,6 +28,10 @@ func (s *SQL) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *sql.
 		}
 		return nil
 	})
+	if err != nil {
+		err = s.blame(err)
+	}
+	return err
 }
 
 // begin tries again, because a connection of the pool may have died long ago.
@@ -39,9 +43,19 @@ func (s *SQL) begin(ctx context.Context, c *Claim) (tx *dialects.Tx, err error) 
 		return s.dialect.Normalize(err)
 	})
 	if err != nil && healsWithTime(err) {
-		err = dialects.Mark(ErrRetryTx, err)
+		err = dialects.Mark(ErrRetryTx, dialects.Mark(ErrUnavailable, err))
 	}
 	return tx, err
+}
+
+// blame says so if the database is to blame for an error of the work. Others stay as they are.
+func (s *SQL) blame(err error) error {
+	if failed, ok := errors.AsType[workError](err); ok {
+		if marked := s.dialect.Normalize(failed.error); errors.Is(marked, ErrUnavailable) {
+			return workError{marked}
+		}
+	}
+	return err
 }
 
 // runTx calls work and then finish, which is to commit tx, and rolls tx back on every other way out, a

@@ -304,7 +304,10 @@ func (s *SQL) inCallersTx(tx *sql.Tx, op func(q dialects.Queries) error) error {
 		return errors.New("tx is nil: pass the transaction that the work is in")
 	}
 	err := op(s.queries.WithTx(tx))
-	if err != nil && healsWithTime(err) {
+	switch {
+	case errors.Is(err, dialects.ErrRetryable):
+		return dialects.Mark(ErrRetryTx, dialects.Mark(ErrUnavailable, err))
+	case errors.Is(err, dialects.ErrOutcomeUnknown): // which may be because the work took too long for its connection
 		return dialects.Mark(ErrRetryTx, err)
 	}
 	return err

@@ -79,14 +79,18 @@ func normalize(err error) error {
 func classify(number uint16) error {
 	switch number {
 	case 1213, // deadlock; on Galera also the loser of a certification
-		1205,                   // lock wait time-out
-		1020,                   // record changed since the snapshot (MariaDB, snapshot isolation)
-		1047,                   // Galera: the node is not part of the primary component
-		1290,                   // the server is read-only, as a node is that has left its group
+		1205,       // lock wait time-out
+		1020,       // record changed since the snapshot (MariaDB, snapshot isolation)
+		1047,       // Galera: the node is not part of the primary component
+		1969, 3024, // statement time-out (MariaDB, MySQL)
 		3101,                   // Group Replication: the loser of a certification
 		3572,                   // NOWAIT found a lock
 		9007, 8022, 8002, 8028: // TiDB: write conflict, retryable commit, lost lock, schema changed
 		return dialects.ErrRetryable
+	case 1040, // too many connections
+		1021, 1114, // disk full, table full
+		1290, 1836: // the server is read-only, as a node is that has left its group
+		return dialects.Mark(dialects.ErrRetryable, dialects.ErrUnavailable)
 	case 1180, // COMMIT failed, for a cause that stands in the text alone
 		1053, // the server shuts down
 		1927, // MariaDB: the connection was killed

@@ -68,8 +68,10 @@ func normalize(err error) error {
 // classify maps a SQLSTATE to a sentinel, nil where there is none.
 func classify(state string) error {
 	switch state {
-	case "40001", "40P01", "55P03": // serialization failure, deadlock, lock not available
+	case "40001", "40P01", "55P03", "57014": // serialization failure, deadlock, lock not available, statement cancelled
 		return dialects.ErrRetryable
+	case "53300", "53100", "25006": // too many connections, disk full, read-only
+		return dialects.Mark(dialects.ErrRetryable, dialects.ErrUnavailable)
 	case "40003", "57P01", "57P02", "57P03": // outcome unknown; the server shuts down, crashed, starts up
 		return dialects.ErrOutcomeUnknown
 	case "42P01", "42703", "3F000": // no such table, column, schema

@@ -24,6 +24,10 @@ func (d *dialect) Normalize(err error) error {
 	case 517: // stale snapshot
 		return dialects.Mark(dialects.ErrRetryable, err)
 	}
+	switch d.resultCode(err) & 0xff {
+	case 8, 13: // read-only, full
+		return dialects.Mark(dialects.ErrRetryable, dialects.Mark(dialects.ErrUnavailable, err))
+	}
 	if errors.Is(err, context.DeadlineExceeded) { // a statement here takes long only if it waits for a writer
 		return dialects.Mark(dialects.ErrBusy, err)
 	}
