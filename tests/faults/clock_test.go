@@ -64,8 +64,11 @@ const clockVariable = "FIRSTTIME_TEST_CLOCK"
 // programs of Go, which ask the kernel themselves, and Linux has no namespace for this clock.
 func withAnotherClock(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	origin := filepath.Join(runtime.GOROOT(), "src", "time")
+	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, origin := t.TempDir(), filepath.Join(strings.TrimSpace(string(root)), "src", "time")
 	source, err := os.ReadFile(filepath.Join(origin, "time.go"))
 	if err != nil {
 		t.Fatal(err)

@@ -128,11 +128,12 @@ func startHandlers(t *testing.T, s *site, orders int, seen *sightings, handlers 
 	return l
 }
 
-// disturb calls once a number of times, always when another part of the messages is accepted.
+// disturb calls once a number of times, always when another part of the messages is accepted. It ends early: the last
+// messages are duplicates.
 func (l *load) disturb(times int, once func()) {
 	l.t.Helper()
 	for n := range times {
-		l.await(1 - float64(n+1)/float64(times+1))
+		l.await(1 - (float64(n)+0.5)/float64(times+1))
 		once()
 	}
 }
