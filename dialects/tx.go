@@ -44,6 +44,7 @@ func BeginTx(ctx context.Context, db *sql.DB, options *sql.TxOptions, normalize 
 		if err == nil {
 			return &Tx{Tx: tx, conn: conn, normalize: normalize, ctx: ctx, detach: detach, cancel: cancel}, nil
 		}
+		detach()
 		cancel()
 		_ = conn.Close()
 		if ctx.Err() != nil {
