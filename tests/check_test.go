@@ -333,3 +333,16 @@ func TestCheckFindsABinaryLogOfStatements(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckFindsAnEngineThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	server, err := servers.StartWithOptions(t.Context(), servers.MariaDB, "--innodb-read-only")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Kill() })
+	findings, err := store.Check(t.Context(), mariaDB.open(t, server.Database(t)), mariaDB.dialect)
+	if err != nil || !slices.ContainsFunc(findings, func(f store.Finding) bool { return f.Check == "server" && f.Level == store.Fault }) {
+		t.Errorf("nothing about the server: %+v, %v", findings, err)
+	}
+}

@@ -34,7 +34,7 @@ func (d *dialect) Check(ctx context.Context, db *sql.DB, _ dialects.StatementMod
 		return nil, d.Normalize(err)
 	}
 	f.Note("library", "SQLite %s", version)
-	checkFile(&f, file)
+	checkFile(&f, file, networkFileSystem)
 	if journal == "wal" {
 		f.Note("journal_mode", "WAL")
 	} else {
@@ -69,12 +69,12 @@ func (d *dialect) Check(ctx context.Context, db *sql.DB, _ dialects.StatementMod
 	return f, d.Normalize(checkTable(ctx, db, &f))
 }
 
-func checkFile(f *dialects.Findings, file string) {
+func checkFile(f *dialects.Findings, file string, fileSystem func(file string) (network string, err error)) {
 	if file == "" {
 		f.Fault("file", "the keys are in memory, and gone when the process ends", recommendedDSN)
 		return
 	}
-	switch network, err := networkFileSystem(file); {
+	switch network, err := fileSystem(file); {
 	case err != nil:
 		f.Note("file", "%s; its file system is not known: %v", file, err)
 	case network != "":

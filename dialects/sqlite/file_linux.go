@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"path/filepath"
 	"syscall"
 )
@@ -11,8 +12,12 @@ func networkFileSystem(file string) (string, error) {
 	if err := syscall.Statfs(filepath.Dir(file), &stat); err != nil {
 		return "", err
 	}
-	// The numbers of statfs(2).
-	switch uint32(stat.Type) {
+	return overNetwork(uint32(stat.Type))
+}
+
+// overNetwork names a file system by its number in statfs(2) if it is one over a network.
+func overNetwork(kind uint32) (string, error) {
+	switch kind {
 	case 0x6969:
 		return "NFS", nil
 	case 0x517B, 0xFF534D42, 0xFE534D42:
@@ -25,6 +30,10 @@ func networkFileSystem(file string) (string, error) {
 		return "GPFS", nil
 	case 0x0BD00BD0:
 		return "Lustre", nil
+	case 0x5346414F:
+		return "AFS", nil
+	case 0x65735546:
+		return "", errors.New("FUSE, which may lead over a network")
 	}
 	return "", nil
 }

@@ -33,11 +33,12 @@ func TestWhoLacksARightIsTold(t *testing.T) {
 		{"migrate status", 1, lacksRights}, {"migrate up", 1, lacksRights}, {"serve", 1, lacksRights},
 	}
 	fault := refusal{"doctor", 3, "grant SELECT, INSERT, UPDATE and DELETE on firsttime_keys"}
+	history := refusal{"doctor", 3, "grant SELECT on firsttime_goose_version to see it"}
 	for rights, refusals := range map[string][]refusal{
 		"":                       nothing,
 		"INSERT, UPDATE, DELETE": append(nothing, fault),
 		"SELECT": {
-			fault, {"stats", 0, "default"}, {"stale", 0, "no claim is stale"}, {"show old", 0, "confirmed"}, {"confirm --create new", 1, lacksRights},
+			fault, history, {"stats", 0, "default"}, {"stale", 0, "no claim is stale"}, {"show old", 0, "confirmed"}, {"confirm --create new", 1, lacksRights},
 			{"purge", 1, lacksRights}, {"exec --key new -- echo charged", 1, lacksRights}, {"migrate status", 1, lacksRights},
 		},
 		"SELECT, INSERT, UPDATE": {
