@@ -42,8 +42,7 @@ func TestNothingIsLostOrDoubledWhenTheClocksOfWorkersAreOff(t *testing.T) {
 				place := 0
 				l.disturb(len(crew), func() {
 					c.at(place).awaitCharge(t)
-					c.at(place).kill()
-					c.start(place, crew[place])
+					c.replace(place, crew[place])
 					place++
 				})
 				o := l.finish()

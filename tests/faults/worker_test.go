@@ -222,11 +222,22 @@ func (c *crew) start(place int, set settings) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.workers[place] = w
 }
 
+// replace kills the worker in a place and starts another one, while nobody gets a message there. It returns the
+// orders that the dead one has not answered.
+func (c *crew) replace(place int, set settings) (unanswered []string) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.workers[place].kill()
+	unanswered = c.workers[place].handling()
+	c.start(place, set)
+	return unanswered
+}
+
+// at is the worker in a place.
 func (c *crew) at(place int) *worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
