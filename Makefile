@@ -41,16 +41,15 @@ test: ## run all tests, on real databases, with the race detector
 # What `make test` does in short, at length. The tests with the tag need clusters, and root for them.
 .PHONY: proof
 proof: ## kill, cut off and fill up what there is under load, explore schedules at length, and print one table
-	@rm -f $(REPORT)
-	$(PROOF) ./tests/explore
-	$(PROOF) ./tests/explore -run=Schedule/outside -explore.faults=2
-	$(PROOF) ./tests/histories -histories=5000
-	$(PROOF) ./tests/kill -orders=2000
-	$(PROOF) -parallel=$(PARALLEL) ./tests/faults -long -runs=3
-	$(PROOF) -tags=proof ./tests/cluster
-	@cat $(REPORT); rm -f $(REPORT)
-
-PROOF := FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -count=1 -timeout=60m
+	@rm -f $(REPORT); failed=0; \
+	prove() { FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -count=1 -timeout=60m "$$@" || failed=1; }; \
+	prove ./tests/explore; \
+	prove ./tests/explore -run=Schedule/outside -explore.faults=2; \
+	prove ./tests/histories -histories=5000; \
+	prove ./tests/kill -orders=2000; \
+	prove -parallel=$(PARALLEL) ./tests/faults -long -runs=3; \
+	prove -tags=proof ./tests/cluster; \
+	cat $(REPORT); rm -f $(REPORT); exit $$failed
 
 # The inputs that mattered are in testdata/fuzz, and `make test` runs those.
 FUZZTIME ?= 30s
