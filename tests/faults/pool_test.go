@@ -45,7 +45,7 @@ func TestNothingIsLostOrDoubledWhenAFileIsReadOnly(t *testing.T) {
 		l := startLoadOn(t, s, db)
 		l.disturb(strikes(), func() {
 			p.readOnly.Store(true)
-			time.Sleep(short)
+			time.Sleep(refusal)
 			p.readOnly.Store(false)
 		})
 		o := l.finish()

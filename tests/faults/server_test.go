@@ -23,8 +23,11 @@ type serverFault struct {
 	sign map[string]string
 }
 
-// short is how long a fault lasts that is switched on and off.
-const short = 400 * time.Millisecond
+// How long a fault lasts that is switched on and off. A refusal lasts longer than the store tries again.
+const (
+	short   = 400 * time.Millisecond
+	refusal = time.Second
+)
 
 // A server that is killed, refuses to write, is full, or runs into time limits.
 func TestNothingIsLostOrDoubledWhenAServerFails(t *testing.T) {
@@ -96,7 +99,7 @@ func readOnly() serverFault {
 		name: "database read-only for a while",
 		strike: func(t *testing.T, s *site) {
 			set(t, s, "on")
-			time.Sleep(short)
+			time.Sleep(refusal)
 			set(t, s, "off")
 		},
 		sign: map[string]string{"PostgreSQL": "25006", "MariaDB": "1290", "MySQL": "1290"},
@@ -124,7 +127,7 @@ func full() serverFault {
 		strike: func(t *testing.T, s *site) {
 			db := s.open(t, s.dsn)
 			defer db.Close() // after its connections, which would stay open in it
-			for end := time.Now().Add(short); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(refusal); time.Now().Before(end); time.Sleep(time.Millisecond) {
 				if conn, err := db.Conn(t.Context()); err == nil { // taken as soon as it is free
 					defer conn.Close()
 				}
