@@ -21,9 +21,11 @@ type Tx struct {
 	conn      *sql.Conn // nil when the connection was given back
 	normalize func(error) error
 	ctx       context.Context // the caller's
-	// detach keeps the end of ctx from the transaction, and cancel ends that as the end of ctx does.
+	// detach keeps the end of ctx from the transaction. If it comes too late, undone is closed when the transaction
+	// has been rolled back for that.
 	detach func() bool
-	cancel context.CancelFunc
+	undone chan struct{}
+	cancel context.CancelFunc // ends what the driver may still be waiting for
 }
 
 // maxDead bounds how many connections of a pool may be found dead for one transaction.
@@ -41,12 +43,14 @@ func BeginTx(ctx context.Context, db *sql.DB, options *sql.TxOptions, normalize 
 		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		detach := context.AfterFunc(ctx, cancel)
 		tx, err := conn.BeginTx(own, options)
-		if err == nil {
-			return &Tx{Tx: tx, conn: conn, normalize: normalize, ctx: ctx, detach: detach, cancel: cancel}, nil
+		if err == nil && detach() {
+			t := &Tx{Tx: tx, conn: conn, normalize: normalize, ctx: ctx, undone: make(chan struct{}), cancel: cancel}
+			t.detach = context.AfterFunc(ctx, t.undo)
+			return t, nil
 		}
 		detach()
 		cancel()
-		_ = conn.Close()
+		_ = conn.Close() // when package sql has undone what may have begun
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -56,6 +60,15 @@ func BeginTx(ctx context.Context, db *sql.DB, options *sql.TxOptions, normalize 
 	}
 }
 
+// undo rolls the transaction back when its context has ended. Package sql would do so itself, but unseen: it would take
+// its connection away from under a statement of end, which panics then.
+func (t *Tx) undo() {
+	defer close(t.undone)
+	limit := time.AfterFunc(endLimit, t.cancel)
+	defer limit.Stop()
+	_ = t.Tx.Rollback()
+}
+
 // Commit is that of sql.Tx, but does not wait for ever after its context ended: then it leaves the transaction to its
 // fate, and its error matches ErrOutcomeUnknown.
 func (t *Tx) Commit() error {
@@ -63,7 +76,7 @@ func (t *Tx) Commit() error {
 		return t.Tx.Commit()
 	}
 	if !t.detach() {
-		t.cancel() // which has been called, or is about to be
+		<-t.undone
 		return t.end(t.Tx.Commit())
 	}
 	answer := make(chan error, 1)
@@ -95,7 +108,12 @@ func (t *Tx) await(answer <-chan error) (err error, answered bool) {
 }
 
 // Rollback is that of sql.Tx.
-func (t *Tx) Rollback() error { return t.end(t.Tx.Rollback()) }
+func (t *Tx) Rollback() error {
+	if t.conn != nil && !t.detach() {
+		<-t.undone
+	}
+	return t.end(t.Tx.Rollback())
+}
 
 // endLimit is for the answer to a ROLLBACK, while which nothing can be waited for in a server that is well, and to a
 // COMMIT that nobody wants to wait for any more.
@@ -116,7 +134,6 @@ func (t *Tx) end(err error) error {
 	}
 	_ = t.conn.Close()
 	t.conn = nil
-	t.detach()
 	t.cancel()
 	return err
 }

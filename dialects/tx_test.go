@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"math/rand/v2"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +111,28 @@ func TestTheEndOfTheContextInterruptsNoCommit(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Package sql must not undo a transaction in a goroutine of its own while it is being ended here: a connection that dies
+// then is taken away from under a statement, and that panics. So nobody has the connection when Rollback returns.
+func TestTheEndOfTheContextMayMeetTheEndOfTheTransaction(t *testing.T) {
+	for range 20_000 {
+		db := sql.OpenDB(&session{rollback: driver.ErrBadConn})
+		ctx, cancel := context.WithCancel(t.Context())
+		tx, err := dialects.BeginTx(ctx, db, nil, normalizeCutOff)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		for range rand.IntN(100) {
+			runtime.Gosched()
+		}
+		_ = tx.Rollback()
+		if n := db.Stats().InUse; n != 0 {
+			t.Fatalf("%d connections are in use, want none", n)
+		}
+		db.Close()
 	}
 }
 
