@@ -166,7 +166,7 @@ func TestAnAsynchronousStandbyLosesKeysAndEffectsTogether(t *testing.T) {
 		t.Logf("of %d orders that were accepted before the failover %d were lost, and the standby had %d", len(accepted), len(lost), len(received))
 		l.broker.redeliver(lost)
 		l.rounds++
-		l.settle("the same; what was lost is delivered again")
+		l.settle("the primary is killed and its standby promoted; what that lacked is delivered again")
 	}
 }
 
