@@ -120,6 +120,8 @@ func flawsOf(d database) []flaw {
 			flaw{name: "no autocommit", open: my("autocommit", "0"), level: finding("autocommit", aFault)},
 			flaw{name: "dirty reads", open: my(isolationVariable(d), "'READ-UNCOMMITTED'"), level: finding("isolation", aFault)},
 			flaw{name: "serializable", open: my(isolationVariable(d), "'SERIALIZABLE'"), level: finding("isolation", aWarning)},
+			flaw{name: "characters that become question marks", open: my("collation_connection", "latin1_swedish_ci"), level: finding("character set", aFault)},
+			flaw{name: "characters that become others", open: my("character_set_client", "latin1"), level: finding("character set", aFault)},
 			flaw{name: "no right to write", spoil: statements("CREATE USER "+reader+" IDENTIFIED BY 'reader'", "GRANT SELECT ON firsttime_keys TO "+reader),
 				open: asReader, level: finding("write", aFault)},
 		)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
@@ -141,6 +142,57 @@ func TestAServerThatDoesNotAnswerIsAnErrorWithinTheTimeLimit(t *testing.T) {
 	}
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// A session that turns text into another character set makes one key of several: a question mark is all that latin1 has
+// for each of these, so that the second message would be acknowledged as a duplicate of the first.
+func TestASessionThatChangesKeysIsRefusedAtStart(t *testing.T) {
+	for _, d := range mySQLs() {
+		for _, setting := range []string{"character_set_connection=latin1", "collation_connection=utf8mb3_general_ci", "character_set_client=latin1"} {
+			for _, interpolate := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s %s %v", d.name, setting, interpolate), func(t *testing.T) {
+					t.Parallel()
+					_, dsn := d.migrated(t)
+					name, value, _ := strings.Cut(setting, "=")
+					db := d.open(t, withConfig(t, dsn, func(c *mysql.Config) {
+						c.Params = map[string]string{name: value}
+						c.InterpolateParams = interpolate
+					}))
+					s, err := store.New(db, d.dialect)
+					if err == nil {
+						for _, key := range []string{"日", "本", "😀", "😁"} {
+							c, err := s.Claim(t.Context(), key)
+							t.Logf("%s: %+v, %v", key, c, err)
+						}
+					}
+					if err == nil || !strings.Contains(err.Error(), "character set") {
+						t.Errorf("New: %v, want an error about the character set", err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// Bytes that no session converts are as good in one character set as in another.
+func TestASessionInAnotherCharacterSetKeepsKeysApart(t *testing.T) {
+	for _, d := range mySQLs() {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			_, dsn := d.migrated(t)
+			other := d.store(t, d.open(t, withConfig(t, dsn, func(c *mysql.Config) { c.Params = map[string]string{"charset": "latin1"} })))
+			usual := d.store(t, d.open(t, dsn))
+			for _, key := range []string{"日", "本", "😀", "😁"} {
+				first, err := other.Claim(t.Context(), key)
+				if err != nil || first.Outcome() != store.First {
+					t.Fatalf("%s: %v, %v; want first", key, first, err)
+				}
+				if again, err := usual.Claim(t.Context(), key); err != nil || again.Outcome() != store.InProgress {
+					t.Errorf("%s: %v, %v; want in progress", key, again, err)
+				}
+			}
+		})
 	}
 }
 

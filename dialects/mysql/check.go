@@ -52,6 +52,9 @@ func (d dialect) Check(ctx context.Context, db *sql.DB, _ dialects.StatementMode
 	if err := checkIsolation(ctx, db, &f); err != nil {
 		return nil, normalize(err)
 	}
+	if err := checkText(ctx, db, &f); err != nil {
+		return nil, normalize(err)
+	}
 	if err := checkBinlog(ctx, db, &f); err != nil {
 		return nil, normalize(err)
 	}
@@ -114,6 +117,35 @@ func checkBinlog(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
 		f.Fault("binlog_format", "it is STATEMENT: purges run in READ COMMITTED, which the server refuses then", "use ROW or MIXED")
 	}
 	return err
+}
+
+// keepsText reports whether text arrives at the server byte for byte. A session whose connection has another character
+// set than its client converts parameters, even those for a column of bytes: MariaDB makes a question mark of every
+// character that the other set lacks, and MySQL refuses it.
+func keepsText(ctx context.Context, db *sql.DB) (bool, error) {
+	const sent = "é日😀"
+	var arrived string
+	err := db.QueryRowContext(ctx, "SELECT HEX(?)", sent).Scan(&arrived)
+	var server *mysql.MySQLError
+	if errors.As(err, &server) && server.Number == 3988 { // MySQL: not every character can be converted
+		return false, nil
+	}
+	return arrived == fmt.Sprintf("%X", sent), err
+}
+
+const keepText = "remove character_set_client, character_set_connection and collation_connection from its DSN and from init_connect"
+
+func checkText(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
+	kept, err := keepsText(ctx, db)
+	if err != nil {
+		return err
+	}
+	if !kept {
+		f.Fault("character set", "the session turns text into another one: different keys can become one", keepText)
+		return nil
+	}
+	f.Note("character set", "keys arrive byte by byte")
+	return nil
 }
 
 func checkTable(ctx context.Context, db *sql.DB, f *dialects.Findings) error {

@@ -1,5 +1,6 @@
 // Package mysql is the dialect of MySQL and MariaDB with go-sql-driver/mysql. No setting of its DSN
-// matters: parseTime, loc, clientFoundRows and interpolateParams may be as the application likes them.
+// matters: parseTime, loc, clientFoundRows and interpolateParams may be as the application likes them. Open refuses what
+// would break the promises: no autocommit, dirty reads, and character sets that change keys.
 package mysql
 
 import (
@@ -41,6 +42,14 @@ func (d dialect) Open(ctx context.Context, db *sql.DB, mode dialects.StatementMo
 	case level == readUncommitted:
 		return nil, errors.New("the sessions of db read what is not committed, so that a message could be acknowledged " +
 			"whose work is rolled back: remove transaction_isolation from its DSN, or set it to READ-COMMITTED")
+	}
+	kept, err := keepsText(ctx, db)
+	switch {
+	case err != nil:
+		return nil, normalize(err)
+	case !kept:
+		return nil, errors.New("the sessions of db turn text into another character set, so that different keys can become one " +
+			"and messages be acknowledged that nobody handled: " + keepText)
 	}
 	if mode == dialects.Unprepared {
 		q := queries{plain, db}
