@@ -74,15 +74,17 @@ func (c *cli) exec(cmd *cobra.Command, o execOptions, args []string) error {
 	if err := c.migrateSQLite(cmd.Context()); err != nil {
 		return err
 	}
-	// An interrupt is the command's to obey: the claim is settled by how it ends.
-	ctx := context.WithoutCancel(cmd.Context())
-	return c.withStore(ctx, func(s *store.SQL) error {
+	return c.withStore(cmd.Context(), func(s *store.SQL) error {
 		scoped, err := s.Scope(o.scope)
 		if err != nil {
 			return err
 		}
-		run := execution{path: path, args: args, stdin: cmd.InOrStdin(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
-		return run.once(ctx, scoped, o)
+		run := execution{
+			path: path, args: args, stdin: cmd.InOrStdin(), stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr(),
+			interrupted: cmd.Context().Err,
+		}
+		// From its start on an interrupt is the command's to obey: the claim is settled by how it ends.
+		return run.once(context.WithoutCancel(cmd.Context()), scoped, o)
 	}, options...)
 }
 
@@ -104,7 +106,8 @@ type execution struct {
 	args           []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	code           int // of the command, when it has ended
+	interrupted    func() error // not nil if a signal came before there was a command to pass it on to
+	code           int          // of the command, when it has ended
 }
 
 // once runs the command if the key is new.
@@ -145,6 +148,9 @@ func (e *execution) run(ctx context.Context, _ string) consumer.Ack {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, passedOn...)
 	defer signal.Stop(signals)
+	if err := e.interrupted(); err != nil {
+		return consumer.Retry(err)
+	}
 
 	cmd := exec.Command(e.path, e.args[1:]...)
 	cmd.Args[0] = e.args[0]

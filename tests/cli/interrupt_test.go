@@ -16,6 +16,8 @@ import (
 	_ "github.com/go-sql-driver/mysql" // driver "mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
 	_ "modernc.org/sqlite"             // driver "sqlite"
+
+	"github.com/firsttime-go/firsttime/tests/servers"
 )
 
 // open opens the database of a script beside the command.
@@ -129,6 +131,59 @@ func TestAnInterruptedPurgeReportsWhatItDeleted(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A signal that comes while the key is claimed has no command yet that it could be passed on to: none is started, and
+// the key is free.
+func TestAnExecThatIsInterruptedBeforeItsCommandStartsDoesNotStartIt(t *testing.T) {
+	dsn := servers.Shared(t, servers.Postgres).Database(t)
+	mustRun(t, dsn, "migrate", "up")
+	db := open(t, dsn)
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback() //nolint:errcheck // it is rolled back below
+			if _, err := tx.Exec("LOCK TABLE firsttime_keys IN EXCLUSIVE MODE"); err != nil {
+				t.Fatal(err)
+			}
+			cmd := command(t, dsn, "exec", "--key", "K", "--", "echo", "started")
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			waiting := func() (n int) {
+				t.Helper()
+				if err := db.QueryRow("SELECT COUNT(*) FROM pg_locks WHERE relation = 'firsttime_keys'::regclass AND NOT granted").Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			for deadline := time.Now().Add(30 * time.Second); waiting() == 0; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					_ = cmd.Process.Kill()
+					t.Fatalf("it does not claim: %s", stderr.String())
+				}
+			}
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond) // nothing shows that the signal has arrived
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != 130 || stdout.String() != "" || stderr.String() != "firsttime: interrupted\n" {
+				t.Errorf("exit %d: %s%s", code, stdout.String(), stderr.String())
+			}
+			if n := countKeys(t, db); n != 0 {
+				t.Errorf("%d keys are left, want none", n)
+			}
+		})
 	}
 }
 
