@@ -58,7 +58,7 @@ WHERE scope = ?4
   AND message_id = ?5
   AND state = 'CLAIMED'
   AND claimed_by = ?6
-  AND leased_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+  AND leased_until < CAST(unixepoch('subsec') * 1000000 AS INTEGER)
 `
 
 type TakeoverParams struct {
@@ -72,6 +72,7 @@ type TakeoverParams struct {
 
 // Succeeds only against the very claim that was found stale: never against a CONFIRMED key, a live
 // lease or a claim that is newer than the one that was read. So attempts counts every start.
+// The clock counts milliseconds and may be behind by one: a lease is over when the clock is past its end.
 func (q *Queries) Takeover(ctx context.Context, arg TakeoverParams) (int64, error) {
 	result, err := q.exec(ctx, q.takeoverStmt, takeover,
 		arg.ClaimedBy,

@@ -11,10 +11,10 @@ import (
 
 const countByState = `-- name: CountByState :many
 SELECT scope,
-       CAST(SUM(CASE WHEN state = 'CLAIMED' AND leased_until > CAST(unixepoch('subsec') * 1000000 AS INTEGER) THEN 1 ELSE 0 END) AS INTEGER) AS claimed,
-       CAST(SUM(CASE WHEN state = 'CLAIMED' AND leased_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) THEN 1 ELSE 0 END) AS INTEGER) AS stale,
+       CAST(SUM(CASE WHEN state = 'CLAIMED' AND leased_until >= CAST(unixepoch('subsec') * 1000000 AS INTEGER) THEN 1 ELSE 0 END) AS INTEGER) AS claimed,
+       CAST(SUM(CASE WHEN state = 'CLAIMED' AND leased_until < CAST(unixepoch('subsec') * 1000000 AS INTEGER) THEN 1 ELSE 0 END) AS INTEGER) AS stale,
        CAST(SUM(CASE WHEN state = 'CONFIRMED' THEN 1 ELSE 0 END) AS INTEGER) AS confirmed,
-       CAST(SUM(CASE WHEN expires_at <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) AND (state = 'CONFIRMED' OR leased_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)) THEN 1 ELSE 0 END) AS INTEGER) AS purgeable,
+       CAST(SUM(CASE WHEN expires_at <= CAST(unixepoch('subsec') * 1000000 AS INTEGER) AND (state = 'CONFIRMED' OR leased_until < CAST(unixepoch('subsec') * 1000000 AS INTEGER)) THEN 1 ELSE 0 END) AS INTEGER) AS purgeable,
        CAST(CAST(unixepoch('subsec') * 1000000 AS INTEGER) - COALESCE(MIN(CASE WHEN state = 'CLAIMED' THEN recorded_at END), CAST(unixepoch('subsec') * 1000000 AS INTEGER)) AS INTEGER) AS oldest_claim_us
 FROM firsttime_keys
 GROUP BY scope
@@ -68,7 +68,7 @@ SELECT scope,
        claimed_by,
        attempts,
        CAST(CAST(unixepoch('subsec') * 1000000 AS INTEGER) - recorded_at AS INTEGER) AS age_us,
-       CAST(leased_until - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS INTEGER) AS lease_left_us,
+       CAST(leased_until - CAST(unixepoch('subsec') * 1000000 AS INTEGER) + (leased_until = CAST(unixepoch('subsec') * 1000000 AS INTEGER)) AS INTEGER) AS lease_left_us,
        CAST(CAST(unixepoch('subsec') * 1000000 AS INTEGER) - COALESCE(confirmed_at, CAST(unixepoch('subsec') * 1000000 AS INTEGER)) AS INTEGER) AS confirmed_age_us,
        CAST(expires_at - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS INTEGER) AS retention_left_us
 FROM firsttime_keys
@@ -93,6 +93,7 @@ type GetRow struct {
 	RetentionLeftUs int64
 }
 
+// In its last millisecond a lease has a microsecond left: it is live.
 func (q *Queries) Get(ctx context.Context, arg GetParams) (GetRow, error) {
 	row := q.queryRow(ctx, q.getStmt, get, arg.Scope, arg.MessageID)
 	var i GetRow
@@ -117,12 +118,12 @@ SELECT scope,
        claimed_by,
        attempts,
        CAST(CAST(unixepoch('subsec') * 1000000 AS INTEGER) - recorded_at AS INTEGER) AS age_us,
-       CAST(leased_until - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS INTEGER) AS lease_left_us,
+       CAST(leased_until - CAST(unixepoch('subsec') * 1000000 AS INTEGER) + (leased_until = CAST(unixepoch('subsec') * 1000000 AS INTEGER)) AS INTEGER) AS lease_left_us,
        CAST(CAST(unixepoch('subsec') * 1000000 AS INTEGER) - COALESCE(confirmed_at, CAST(unixepoch('subsec') * 1000000 AS INTEGER)) AS INTEGER) AS confirmed_age_us,
        CAST(expires_at - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS INTEGER) AS retention_left_us
 FROM firsttime_keys
 WHERE state = 'CLAIMED'
-  AND leased_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+  AND leased_until < CAST(unixepoch('subsec') * 1000000 AS INTEGER)
 ORDER BY leased_until
 LIMIT ?1
 `

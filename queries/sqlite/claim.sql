@@ -17,6 +17,7 @@ ON CONFLICT (scope, message_id) DO NOTHING;
 -- name: Takeover :execrows
 -- Succeeds only against the very claim that was found stale: never against a CONFIRMED key, a live
 -- lease or a claim that is newer than the one that was read. So attempts counts every start.
+-- The clock counts milliseconds and may be behind by one: a lease is over when the clock is past its end.
 UPDATE firsttime_keys
 SET claimed_by   = sqlc.arg(claimed_by),
     attempts     = attempts + 1,
@@ -26,4 +27,4 @@ WHERE scope = sqlc.arg(scope)
   AND message_id = sqlc.arg(message_id)
   AND state = 'CLAIMED'
   AND claimed_by = sqlc.arg(stale_claimed_by)
-  AND leased_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER);
+  AND leased_until < CAST(unixepoch('subsec') * 1000000 AS INTEGER);
