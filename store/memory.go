@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/firsttime-go/firsttime/dialects"
 )
 
 // Memory is a store in the memory of one process: for tests, and for consumers whose duplicates all reach
@@ -182,7 +184,7 @@ func (m *Memory) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *s
 		return err
 	}
 	return runTx(tx, tx.Rollback, work, func() error {
-		if err := m.mine(c, func(n *node[entry]) { n.value.committing = true }); err != nil {
+		if err := m.beginCommit(c); err != nil {
 			return err
 		}
 		err := tx.Commit()
@@ -194,6 +196,25 @@ func (m *Memory) inTx(ctx context.Context, db *sql.DB, c *Claim, work func(tx *s
 		})
 		return errors.Join(err, lost)
 	})
+}
+
+// beginCommit lets one transaction of a claim be committed at a time, and none after one that was.
+func (m *Memory) beginCommit(c *Claim) error {
+	var refused error
+	lost := m.mine(c, func(n *node[entry]) {
+		switch e := &n.value; {
+		case e.confirmed:
+			refused = ErrConfirmed
+		case e.committing:
+			refused = dialects.Mark(ErrRetryTx, errors.New("another transaction of the claim is being committed"))
+		default:
+			e.committing = true
+		}
+	})
+	if lost != nil {
+		return lost
+	}
+	return refused
 }
 
 func (m *Memory) extend(ctx context.Context, c *Claim) (confirmed bool, err error) {
