@@ -72,7 +72,7 @@ func TestErrorsAreClassifiedByCode(t *testing.T) {
 	}
 	add(postgres.Dialect, dialects.ErrRetryable, pg("40001", "40P01", "55P03", "57014", "53300", "53100", "25006")...)
 	add(postgres.Dialect, dialects.ErrUnavailable, pg("53300", "53100", "25006")...)
-	add(postgres.Dialect, dialects.ErrOutcomeUnknown, pg("40003", "57P01", "57P02", "57P03", "08006", "08007")...)
+	add(postgres.Dialect, dialects.ErrOutcomeUnknown, pg("40003", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08006", "08007")...)
 	add(postgres.Dialect, dialects.ErrNotMigrated, pg("42P01", "42703", "3F000")...)
 	add(postgres.Dialect, nil, pg("23505", "23514", "42501", "25P02", "53200")...)
 	add(mysqldialect.Dialect, dialects.ErrRetryable, my(1213, 1205, 1020, 1047, 1040, 1021, 1114, 1290, 1836, 1969, 3024, 3101, 3572, 9007, 8022, 8002, 8028)...)

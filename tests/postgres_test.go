@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -147,5 +148,62 @@ func TestConfirmInAnAbortedTransactionFailsOnPostgres(t *testing.T) {
 	}
 	if err := c.Confirm(t.Context()); err != nil {
 		t.Errorf("the claim did not survive: %v", err)
+	}
+}
+
+// A server that ends idle sessions says so to the next statement of the session, with pgx if that comes soon. Nothing
+// was done, and all is well in another session.
+func TestTheEndOfAnIdleSessionOfPostgresIsNoFailure(t *testing.T) {
+	for _, driver := range []string{"pgx", "postgres"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			watch, dsn := postgresDB.migrated(t)
+			d := postgresDB
+			d.driver = driver
+			limited := func(setting string) *sql.DB {
+				db := d.open(t, withQuery(t, dsn, setting, "200"))
+				db.SetMaxOpenConns(1)
+				return db
+			}
+			session := func(row *sql.Row) (pid int) {
+				t.Helper()
+				if err := row.Scan(&pid); err != nil {
+					t.Fatal(err)
+				}
+				return pid
+			}
+			ended := func(pid int) {
+				t.Helper()
+				poll(t, "the session is ended", func() bool {
+					return count(t, watch, fmt.Sprintf("SELECT COUNT(*) FROM pg_stat_activity WHERE pid = %d", pid)) == 0
+				})
+			}
+
+			db := limited("idle_in_transaction_session_timeout")
+			s := d.store(t, db)
+			c, err := s.Claim(t.Context(), "order-1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended(session(tx.QueryRowContext(t.Context(), "SELECT pg_backend_pid()")))
+			if err := c.ConfirmTx(t.Context(), tx); !errors.Is(err, store.ErrRetryTx) {
+				t.Errorf("ConfirmTx: %v, want ErrRetryTx", err)
+			}
+			_ = tx.Rollback() // it ended with its session
+
+			if count(t, watch, "SELECT COUNT(*) FROM pg_settings WHERE name = 'idle_session_timeout'") == 0 {
+				t.Skip("PostgreSQL before 14 ends no session outside of a transaction")
+			}
+			db = limited("idle_session_timeout")
+			s = d.store(t, db)
+			ended(session(db.QueryRowContext(t.Context(), "SELECT pg_backend_pid()")))
+			if c, err := s.Claim(t.Context(), "order-2"); err != nil || c.Outcome() != store.First {
+				t.Errorf("claim: %v, %v; want first", c, err)
+			}
+		})
 	}
 }

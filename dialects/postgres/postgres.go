@@ -72,7 +72,8 @@ func classify(state string) error {
 		return dialects.ErrRetryable
 	case "53300", "53100", "25006": // too many connections, disk full, read-only
 		return dialects.Mark(dialects.ErrRetryable, dialects.ErrUnavailable)
-	case "40003", "57P01", "57P02", "57P03": // outcome unknown; the server shuts down, crashed, starts up
+	case "40003", "57P01", "57P02", "57P03", // outcome unknown; the server shuts down, crashed, starts up
+		"57P05", "25P03", "25P04": // the session was ended: it was idle, idle in a transaction, or that took too long
 		return dialects.ErrOutcomeUnknown
 	case "42P01", "42703", "3F000": // no such table, column, schema
 		return dialects.ErrNotMigrated
