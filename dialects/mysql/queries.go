@@ -76,7 +76,7 @@ func (q queries) CountByState(ctx context.Context) ([]dialects.Count, error) {
 // of others would have to wait for.
 func (q queries) PurgeBatch(ctx context.Context, p dialects.PurgeBatchParams) (batch dialects.PurgedBatch, err error) {
 	size := int32(min(p.BatchSize, math.MaxInt32))
-	batch.UntilUs, err = q.Queries.PurgeUntil(ctx, gen.PurgeUntilParams{FromUs: p.FromUs, Offset: size - 1})
+	batch.UntilUs, err = q.PurgeUntil(ctx, gen.PurgeUntilParams{FromUs: p.FromUs, Offset: size - 1})
 	batch.More = err == nil
 	if errors.Is(err, sql.ErrNoRows) {
 		batch.UntilUs, err = endOfTime, nil
