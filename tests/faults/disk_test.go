@@ -57,8 +57,8 @@ func TestNothingIsLostOrDoubledWhenTheDiskIsFull(t *testing.T) {
 				})
 				o := l.finish()
 				o.figures = map[string]int{"strikes": strikes(), "errors": met(), "crashes": crashes}
-				if met() == 0 {
-					t.Errorf("no consumer met one of the errors %v: this showed less than it claims", c.signs)
+				if met() == 0 && crashes == 0 {
+					t.Errorf("no server crashed, and no consumer met one of the errors %v: this showed less than it claims", c.signs)
 				}
 				return o
 			})

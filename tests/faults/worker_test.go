@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -177,8 +178,9 @@ func (w *worker) awaitCharge(t *testing.T) {
 	case <-w.charged:
 	case <-w.ended:
 		t.Fatal("the worker ended by itself")
-	case <-time.After(patience):
-		t.Fatalf("no charge within %v", patience)
+	case <-time.After(patience / 4):
+		_ = w.cmd.Process.Signal(syscall.SIGQUIT) // it prints what it waits for
+		t.Fatalf("no charge within %v, while it handles %v", patience/4, w.handling())
 	}
 }
 
