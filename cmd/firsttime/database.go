@@ -106,8 +106,9 @@ func mysqlConfig(rest string) (*mysql.Config, error) {
 		return config, nil
 	}
 	u, err := url.Parse("mysql://" + rest)
-	// The parser's error repeats the URL. An @ after the host is the end of a password that began before it.
-	if err != nil || u.Host == "" || len(u.Path) < 2 || strings.Contains(u.Path, "@") || u.User == nil && strings.Contains(rest, "@") {
+	// The parser's error repeats the URL. An @ after the host is the end of a password that began before it, and so is
+	// what follows a #, which has no meaning here.
+	if err != nil || u.Host == "" || len(u.Path) < 2 || strings.Contains(u.Path, "@") || u.Fragment != "" || u.User == nil && strings.Contains(rest, "@") {
 		return nil, errors.New("the URL of MySQL is malformed: write " + mysqlURL)
 	}
 	config := mysql.NewConfig()

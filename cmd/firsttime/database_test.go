@@ -25,6 +25,7 @@ func TestNoErrorShowsThePassword(t *testing.T) {
 				"mysql://u:" + raw + "@tcp(127.0.0.1:1)/d",
 				"u:" + raw + "@tcp(127.0.0.1:1)/d",
 				"u:" + raw + "@tcp(127.0.0.1:1)",
+				"mysql://u:x@" + before + "/" + second + string(c) + "x@127.0.0.1:1/d",
 				"oracle://u:" + raw + "@127.0.0.1:1/d",
 				"u:" + raw + "@127.0.0.1:1/d",
 				"postgres:host=127.0.0.1 port=1 password=" + raw,
