@@ -102,6 +102,7 @@ func flawsOf(d database) []flaw {
 			flaw{name: "another schema", spoil: statements("CREATE SCHEMA other", "CREATE TABLE other.firsttime_keys (a int)"), level: finding("search_path", aWarning)},
 			flaw{name: "search path elsewhere", spoil: statements("CREATE SCHEMA other"), open: pg("search_path", "other"), level: finding("table", aFault)},
 			flaw{name: "serializable", open: pg("default_transaction_isolation", "serializable"), level: finding("isolation", aWarning)},
+			flaw{name: "bytes taken for other characters", open: pg("client_encoding", "LATIN1"), level: finding("encoding", aFault)},
 			flaw{name: "asynchronous commit", open: pg("synchronous_commit", "off"), level: finding("synchronous_commit", aWarning)},
 			flaw{name: "no right to write", spoil: statements("CREATE ROLE "+reader+" LOGIN PASSWORD 'reader'", "GRANT SELECT ON firsttime_keys TO "+reader),
 				open: asReader, level: finding("write", aFault)},

@@ -175,6 +175,27 @@ func TestASessionThatChangesKeysIsRefusedAtStart(t *testing.T) {
 	}
 }
 
+// A session of PostgreSQL in another encoding has other bytes for a key than those that say UTF8: both would be the first.
+func TestASessionOfPostgresThatChangesKeysIsRefusedAtStart(t *testing.T) {
+	for _, mode := range []string{"cache_statement", "exec"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			usual, dsn := postgresDB.migrated(t)
+			d := postgresDB
+			s, err := store.New(d.open(t, withQuery(t, dsn, "client_encoding", "LATIN1", "default_query_exec_mode", mode)), d.dialect)
+			if err == nil {
+				for _, s := range []*store.SQL{s, d.store(t, usual)} {
+					c, err := s.Claim(t.Context(), "é")
+					t.Logf("%+v, %v", c, err)
+				}
+			}
+			if err == nil || !strings.Contains(err.Error(), "encoding") {
+				t.Errorf("New: %v, want an error about the encoding", err)
+			}
+		})
+	}
+}
+
 // Bytes that no session converts are as good in one character set as in another.
 func TestASessionInAnotherCharacterSetKeepsKeysApart(t *testing.T) {
 	for _, d := range mySQLs() {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/firsttime-go/firsttime/dialects"
@@ -63,6 +65,9 @@ func check(ctx context.Context, db *sql.DB, mode dialects.StatementMode, f *dial
 	if err := checkPooler(ctx, db, mode, f); err != nil {
 		return err
 	}
+	if err := checkText(ctx, db, f); err != nil {
+		return err
+	}
 	if !schema.Valid {
 		where := "the search path " + path
 		if elsewhere > 0 {
@@ -77,6 +82,34 @@ func check(ctx context.Context, db *sql.DB, mode dialects.StatementMode, f *dial
 			"set the same search_path for all of them, or drop the other table")
 	}
 	return checkTable(ctx, db, f)
+}
+
+// keepsText reports whether text arrives in the database byte for byte. pgx sends UTF-8 whatever the session calls it: where
+// the server takes it for something else, the key has other bytes than with a driver that says UTF8.
+func keepsText(ctx context.Context, db *sql.DB) (bool, error) {
+	const sent = "é日😀"
+	var arrived string
+	err := db.QueryRowContext(ctx, "SELECT encode(convert_to($1::text, getdatabaseencoding()::name), 'hex')", sent).Scan(&arrived)
+	var server serverError
+	if errors.As(err, &server) && strings.HasPrefix(server.SQLState(), "22") { // not every character can be converted
+		return false, nil
+	}
+	return arrived == fmt.Sprintf("%x", sent), err
+}
+
+const keepText = "use a database in UTF8, and remove client_encoding from the DSN, the role and the database"
+
+func checkText(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
+	kept, err := keepsText(ctx, db)
+	if err != nil {
+		return err
+	}
+	if !kept {
+		f.Fault("encoding", "text is converted on its way: one key can be two to different processes, or cannot be stored", keepText)
+		return nil
+	}
+	f.Note("encoding", "keys arrive byte by byte")
+	return nil
 }
 
 func checkTable(ctx context.Context, db *sql.DB, f *dialects.Findings) error {

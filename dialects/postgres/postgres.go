@@ -25,6 +25,14 @@ func (d dialect) Open(ctx context.Context, db *sql.DB, mode dialects.StatementMo
 		var server serverError
 		return nil, dialects.Refused(ctx, d.Name(), normalize(err), errors.As(err, &server))
 	}
+	kept, err := keepsText(ctx, db)
+	switch {
+	case err != nil:
+		return nil, normalize(err)
+	case !kept:
+		return nil, errors.New("text is converted between the encodings of the sessions of db and of the database, so that a key " +
+			"is not the same to all, and work is done twice: " + keepText)
+	}
 	if mode == dialects.Unprepared {
 		q := queries{plain}
 		return q, dialects.CheckTable(ctx, q)
