@@ -194,6 +194,30 @@ func TestAMessageGoesRoundUnchanged(t *testing.T) {
 	}
 }
 
+// A dead letter that came back and died again without an error does not show the one that it died of before.
+func TestADeadLetterHasTheErrorOfItsLastDeathAlone(t *testing.T) {
+	t.Parallel()
+	b := shared(t)
+	queue := b.queue()
+	die := func(m amqp.Publishing, err error) amqp.Delivery {
+		t.Helper()
+		stop := b.consume(queue, func(context.Context, amqp.Delivery) consumer.Ack { return consumer.Reject(err) }, fast(5))
+		b.publish("", queue, m)
+		dead := b.take(queue + ".dlq")
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		return dead
+	}
+	dead := die(message("A-1"), errHandler)
+	if dead.Headers[rabbitmq.HeaderError] != errHandler.Error() {
+		t.Fatalf("dead letter %v", dead.Headers)
+	}
+	if dead = die(again(dead), nil); dead.Headers[rabbitmq.HeaderError] != nil || dead.Headers[rabbitmq.HeaderReason] != "rejected" {
+		t.Errorf("dead letter %v, want no error", dead.Headers)
+	}
+}
+
 func TestRetriesClimbTheLadderAndEndAmongTheDeadLetters(t *testing.T) {
 	t.Parallel()
 	b := shared(t)

@@ -87,6 +87,7 @@ func (c *client) bury(ctx context.Context, j job, reason string, attempts int, a
 	message.Headers[HeaderReason] = reason
 	message.Headers[HeaderAttempts] = int64(attempts)
 	message.Headers[HeaderQueue] = c.queue
+	delete(message.Headers, HeaderError) // of an earlier death
 	set(message.Headers, HeaderError, errorText(ack.Err()))
 	shrink(message.Headers)
 	c.logger.Error("rabbitmq: dead letter", "queue", c.queue, "message_id", message.MessageId,
