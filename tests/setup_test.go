@@ -71,6 +71,7 @@ func TestATableThatGoesAwayIsReportedByEveryCall(t *testing.T) {
 				"Stats":   func() error { _, err := s.Stats(t.Context()); return err },
 				"Stale":   func() error { _, err := s.Stale(t.Context(), 1); return err },
 				"Purge":   func() error { _, err := s.PurgeExpired(t.Context()); return err },
+				"Size":    func() error { _, err := s.Size(t.Context()); return err },
 				"InTx": func() error {
 					return c.InTx(t.Context(), db, func(*sql.Tx) error { return nil })
 				},

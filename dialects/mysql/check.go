@@ -198,6 +198,9 @@ func (dialect) Clock(ctx context.Context, db *sql.DB) (us int64, err error) {
 func (dialect) Size(ctx context.Context, db *sql.DB) (s dialects.Size, err error) {
 	err = db.QueryRowContext(ctx, `SELECT COALESCE(data_length, 0), COALESCE(index_length, 0) FROM information_schema.tables
 WHERE table_schema = DATABASE() AND table_name = 'firsttime_keys'`).Scan(&s.Table, &s.Index)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, dialects.ErrNotMigrated
+	}
 	if err != nil {
 		return s, fmt.Errorf("size of the table: %w", normalize(err))
 	}

@@ -171,5 +171,8 @@ func (d *dialect) Size(ctx context.Context, db *sql.DB) (s dialects.Size, err er
 	err = db.QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE WHEN name = 'firsttime_keys' THEN pgsize END), 0),
 	COALESCE(SUM(CASE WHEN name <> 'firsttime_keys' THEN pgsize END), 0)
 FROM dbstat WHERE name IN ('firsttime_keys', 'firsttime_keys_expires_at')`).Scan(&s.Table, &s.Index)
+	if err == nil && s.Table == 0 { // an empty table has a page
+		err = dialects.ErrNotMigrated
+	}
 	return s, d.Normalize(err)
 }
