@@ -231,7 +231,7 @@ func (m *Memory) extend(ctx context.Context, c *Claim) (confirmed bool, err erro
 
 func (m *Memory) forget(_ context.Context, c *Claim) error {
 	err := m.mine(c, func(n *node[entry]) {
-		if !n.value.confirmed {
+		if !n.value.confirmed && !n.value.committing {
 			m.drop(n)
 		}
 	})
