@@ -101,8 +101,9 @@ func (q queries) PurgeBatch(ctx context.Context, p dialects.PurgeBatchParams) (b
 	return batch, nil
 }
 
-// endOfTime is the year 9999, the last that a DATETIME holds, in microseconds since 1970.
-const endOfTime = 253402300799_000000
+// endOfTime is the year 2200, in microseconds since 1970. TiDB, which counts nanoseconds in 64 bits, cannot add
+// what leads beyond 2262 and wraps around.
+const endOfTime = 7258118400_000000
 
 func (q queries) WithTx(tx *sql.Tx) dialects.Queries {
 	return queries{q.Queries.WithTx(tx), q.db}
