@@ -11,13 +11,16 @@ import (
 	"github.com/firsttime-go/firsttime/dialects"
 )
 
-// DefaultPurgeShare is the part of the time in which a purge's statements run.
-const DefaultPurgeShare = 0.5
+// Parts of the time in which a purge's statements run: the one that is taken unless another is given, and the least.
+const (
+	DefaultPurgeShare = 0.5
+	MinPurgeShare     = 0.001
+)
 
 // PurgeOptions say how a purge is to run. The zero value is what PurgeExpired does.
 type PurgeOptions struct {
-	// Share is the part of the time in which statements may run, over 0 up to 1: after each batch there is a
-	// pause. 0 means DefaultPurgeShare.
+	// Share is the part of the time in which statements may run, from MinPurgeShare to 1: after each batch there
+	// is a pause. 0 means DefaultPurgeShare.
 	Share float64
 	// MaxDuration ends the purge when it is over. 0 means no limit.
 	MaxDuration time.Duration
@@ -47,9 +50,9 @@ func (s *SQL) Purge(ctx context.Context, o PurgeOptions) (deleted int64, err err
 	if o.Share == 0 {
 		o.Share = DefaultPurgeShare
 	}
-	if !(o.Share > 0 && o.Share <= 1) || o.MaxDuration < 0 {
+	if !(o.Share >= MinPurgeShare && o.Share <= 1) || o.MaxDuration < 0 {
 		return 0, opError("purge", "", "", fmt.Errorf("a share of %v and a duration of %v make no sense: "+
-			"give a share over 0 up to 1 and no negative duration", o.Share, o.MaxDuration))
+			"give a share from %v to 1 and no negative duration", o.Share, o.MaxDuration, MinPurgeShare))
 	}
 	started := time.Now()
 	next := dialects.PurgeBatchParams{BatchSize: firstBatch}

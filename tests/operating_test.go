@@ -165,7 +165,7 @@ func TestAPurgeRefusesSettingsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	db, _ := sqliteDB.migrated(t)
 	s := sqliteDB.store(t, db)
-	for _, o := range []store.PurgeOptions{{Share: -1}, {Share: 1.5}, {Share: math.NaN()}, {MaxDuration: -time.Second}} {
+	for _, o := range []store.PurgeOptions{{Share: -1}, {Share: 1.5}, {Share: 1e-18}, {Share: math.NaN()}, {MaxDuration: -time.Second}} {
 		if _, err := s.Purge(t.Context(), o); err == nil {
 			t.Errorf("Purge(%+v) succeeded", o)
 		}

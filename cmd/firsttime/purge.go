@@ -43,7 +43,7 @@ may run at once. Interrupted, it says what it has deleted, which stays deleted, 
 		},
 	}
 	f := cmd.Flags()
-	f.Float64Var(&o.share, "share", store.DefaultPurgeShare, "part of the time in which statements may run, over 0 to 1")
+	f.Float64Var(&o.share, "share", store.DefaultPurgeShare, "part of the time in which statements may run, 0.001 to 1")
 	f.DurationVar(&o.maxDuration, "max-duration", 0, "end after this time, done or not")
 	f.DurationVar(&o.every, "every", 0, "stay, and purge about this often")
 	return cmd
@@ -51,8 +51,8 @@ may run at once. Interrupted, it says what it has deleted, which stays deleted, 
 
 func (o purgeOptions) validate(given func(flag string) bool) error {
 	switch {
-	case !(o.share > 0 && o.share <= 1):
-		return fmt.Errorf("--share %v: give more than 0 and at most 1", o.share)
+	case !(o.share >= store.MinPurgeShare && o.share <= 1):
+		return fmt.Errorf("--share %v: give %v to 1", o.share, store.MinPurgeShare)
 	case given("max-duration") && o.maxDuration <= 0:
 		return fmt.Errorf("--max-duration %v: give a positive time, such as 10m", o.maxDuration)
 	case given("every") && o.every < time.Second:

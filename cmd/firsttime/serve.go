@@ -51,7 +51,7 @@ There is no password on what it serves: listen on localhost, or where only your 
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:9464", "address to serve on; port 0 takes a free one")
 	f.DurationVar(&o.every, "every", time.Hour, "purge about this often")
-	f.Float64Var(&o.share, "share", store.DefaultPurgeShare, "part of the time in which statements of a purge may run, over 0 to 1")
+	f.Float64Var(&o.share, "share", store.DefaultPurgeShare, "part of the time in which statements of a purge may run, 0.001 to 1")
 	f.DurationVar(&o.countEvery, "count-every", time.Minute, "read the table at most this often for /metrics")
 	return cmd
 }
@@ -63,8 +63,8 @@ func (o serveOptions) validate() error {
 		return fmt.Errorf("--listen %s: give host:port, such as 127.0.0.1:9464", printable(o.listen))
 	case o.every < time.Second:
 		return fmt.Errorf("--every %v: give at least 1s", o.every)
-	case !(o.share > 0 && o.share <= 1):
-		return fmt.Errorf("--share %v: give more than 0 and at most 1", o.share)
+	case !(o.share >= store.MinPurgeShare && o.share <= 1):
+		return fmt.Errorf("--share %v: give %v to 1", o.share, store.MinPurgeShare)
 	case o.countEvery < time.Second:
 		return fmt.Errorf("--count-every %v: give at least 1s", o.countEvery)
 	}
