@@ -21,8 +21,8 @@ type Tx struct {
 	conn      *sql.Conn // nil when the connection was given back
 	normalize func(error) error
 	ctx       context.Context // the caller's
-	// detach keeps the end of ctx from the transaction. If it comes too late, undone is closed when the transaction
-	// has been rolled back for that.
+	// detach keeps the end of ctx from the transaction. It reports false if ctx has ended before: then undone is
+	// closed when the transaction has been rolled back.
 	detach func() bool
 	undone chan struct{}
 	cancel context.CancelFunc // ends what the driver may still be waiting for
@@ -115,8 +115,8 @@ func (t *Tx) Rollback() error {
 	return t.end(t.Tx.Rollback())
 }
 
-// endLimit is for the answer to a ROLLBACK, while which nothing can be waited for in a server that is well, and to a
-// COMMIT that nobody wants to wait for any more.
+// endLimit is how long to wait for the answer to a ROLLBACK, in which a server that is well waits for nothing, and for
+// that to a COMMIT after the end of its context.
 const endLimit = 5 * time.Second
 
 // end gives the connection back. If the transaction did not end by its own word, which includes that the end of its

@@ -12,7 +12,7 @@ import (
 	"github.com/firsttime-go/firsttime/store"
 )
 
-// failing is work whose statement fails as the database would let it fail.
+// failing is work that executes statements until one fails.
 func failing(statements ...string) func(ctx context.Context, tx *sql.Tx, id string) error {
 	return func(ctx context.Context, tx *sql.Tx, _ string) error {
 		for _, statement := range statements {
@@ -24,10 +24,12 @@ func failing(statements ...string) func(ctx context.Context, tx *sql.Tx, id stri
 	}
 }
 
+// raise is a statement that PostgreSQL refuses as if for a SQLSTATE.
 func raise(state string) string {
 	return "DO $$ BEGIN RAISE EXCEPTION 'as if' USING ERRCODE = '" + state + "'; END $$"
 }
 
+// raiseNumber is a statement that MySQL and MariaDB refuse with the number of an error.
 func raiseNumber(number int) string {
 	return fmt.Sprintf("SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = %d", number)
 }
@@ -41,12 +43,12 @@ func TestOnlyTheMessagesOwnFailuresSpendAttempts(t *testing.T) {
 		spend bool
 	}
 	signals := map[string]workCase{
-		"disk full":         {failing(raiseNumber(1021)), false},
-		"table full":        {failing(raiseNumber(1114)), false},
-		"server read-only":  {failing(raiseNumber(1290)), false},
-		"deadlock":          {failing(raiseNumber(1213)), true},
-		"statement timeout": {failing(raiseNumber(1969)), true},
-		"its own mistake":   {failing("INSERT INTO nowhere VALUES (1)"), true},
+		"disk full":          {failing(raiseNumber(1021)), false},
+		"table full":         {failing(raiseNumber(1114)), false},
+		"server read-only":   {failing(raiseNumber(1290)), false},
+		"deadlock":           {failing(raiseNumber(1213)), true},
+		"statement time-out": {failing(raiseNumber(1969)), true},
+		"its own mistake":    {failing("INSERT INTO nowhere VALUES (1)"), true},
 	}
 	for _, c := range []struct {
 		database

@@ -70,8 +70,8 @@ func openPostgres(dsn string) (database, error) {
 	}, nil
 }
 
-// reason is why pgx does not take a URL, without the URL, which it repeats with what it takes for the password
-// left out, and without the parts of it that are quoted.
+// reason is why pgx refuses a URL. It leaves out the URL, in which pgx hides only what it takes for the password, and
+// everything from the first quotation mark on, where parts of the URL are quoted.
 func reason(err error) string {
 	var refused *pgconn.ParseConfigError
 	if !errors.As(err, &refused) || refused.Unwrap() == nil {

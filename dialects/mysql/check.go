@@ -133,7 +133,8 @@ func keepsText(ctx context.Context, db *sql.DB) (bool, error) {
 	return arrived == fmt.Sprintf("%X", sent), err
 }
 
-const keepText = "remove character_set_client, character_set_connection and collation_connection from its DSN and from init_connect"
+// textRemedy is what to do about a session that does not keep text.
+const textRemedy = "remove character_set_client, character_set_connection and collation_connection from its DSN and from init_connect"
 
 func checkText(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
 	kept, err := keepsText(ctx, db)
@@ -141,7 +142,7 @@ func checkText(ctx context.Context, db *sql.DB, f *dialects.Findings) error {
 		return err
 	}
 	if !kept {
-		f.Fault("character set", "the session turns text into another one: different keys can become one", keepText)
+		f.Fault("character set", "the session turns text into another one: different keys can become one", textRemedy)
 		return nil
 	}
 	f.Note("character set", "keys arrive byte by byte")

@@ -1,6 +1,6 @@
-// Package mysql is the dialect of MySQL and MariaDB with go-sql-driver/mysql. No setting of its DSN
-// matters: parseTime, loc, clientFoundRows and interpolateParams may be as the application likes them. Open refuses what
-// would break the promises: no autocommit, dirty reads, and character sets that change keys.
+// Package mysql is the dialect of MySQL and MariaDB with go-sql-driver/mysql. In its DSN parseTime, loc, clientFoundRows
+// and interpolateParams may be as the application likes them. Open refuses sessions that would break the promises: those
+// without autocommit, with dirty reads, or with character sets that change keys.
 package mysql
 
 import (
@@ -49,7 +49,7 @@ func (d dialect) Open(ctx context.Context, db *sql.DB, mode dialects.StatementMo
 		return nil, normalize(err)
 	case !kept:
 		return nil, errors.New("the sessions of db turn text into another character set, so that different keys can become one " +
-			"and messages be acknowledged that nobody handled: " + keepText)
+			"and messages be acknowledged that nobody handled: " + textRemedy)
 	}
 	if mode == dialects.Unprepared {
 		q := queries{plain, db}

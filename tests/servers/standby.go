@@ -16,7 +16,7 @@ import (
 // standbyName is what a standby calls itself to its primary.
 const standbyName = "standby"
 
-// StartStandby starts a standby of a private PostgreSQL server, which is not waited for: commits do not need it.
+// StartStandby starts a standby of a private PostgreSQL server. No COMMIT waits for it before RequireStandby is called.
 func StartStandby(ctx context.Context, primary *Server) (*Server, error) {
 	if !primary.Private() {
 		return nil, errNotPrivate
