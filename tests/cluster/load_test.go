@@ -17,6 +17,7 @@ import (
 
 	"github.com/firsttime-go/firsttime/consumer"
 	"github.com/firsttime-go/firsttime/store"
+	"github.com/firsttime-go/firsttime/tests/proof"
 )
 
 const (
@@ -170,7 +171,10 @@ func (l *load) settle(fault string) {
 		t.Fatalf("%d orders, %d accepted, %d copies still open after %v: %v", orders, accepted, open, patience, l.failures)
 	}
 	orders, accepted, _ := l.broker.counts()
-	row := result{fault: fault, database: l.site.database, runs: l.rounds, orders: orders}
+	row := proof.Row{
+		Fault: fault, Database: l.site.database, Runs: l.rounds, Effects: orders,
+		Command: fmt.Sprintf("go test -tags=proof ./tests/cluster -rounds=%d", *rounds),
+	}
 	want := tally{charges: orders, charged: orders, confirmed: orders}
 	for _, n := range l.site.nodes {
 		var have tally
@@ -178,16 +182,16 @@ func (l *load) settle(fault string) {
 			have = n.tally(t)
 			return have == want || have.charges > orders
 		})
-		row.lost, row.doubled = max(row.lost, orders-have.charged), max(row.doubled, have.charges-have.charged)
+		row.Lost, row.Doubled = max(row.Lost, orders-have.charged), max(row.Doubled, have.charges-have.charged)
 		if have != want {
 			t.Errorf("node %s has %+v, want %+v", n.name, have, want)
 		}
 	}
-	table.add(row)
+	proof.Add(row)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.Logf("%d orders, %d accepted, %d lost, %d doubled; deliveries: %s; not accepted: %s",
-		orders, accepted, row.lost, row.doubled, list(l.outcomes), list(l.failures))
+		orders, accepted, row.Lost, row.Doubled, list(l.outcomes), list(l.failures))
 }
 
 // list prints counts in the order of their names.
