@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -82,115 +81,6 @@ func TestTheScopeIsTheQueue(t *testing.T) {
 		if r, err := scoped.Get(t.Context(), "A-1"); err != nil || !r.Confirmed {
 			t.Errorf("%+v, %v", r, err)
 		}
-	}
-}
-
-// strange is a message with everything that could get lost or do harm on its way.
-func strange() amqp.Publishing {
-	return amqp.Publishing{
-		Headers: amqp.Table{
-			"text": "x", "number": int32(7), "flag": true, "list": []any{"a", int64(1)}, "table": amqp.Table{"k": "v"},
-			"bytes": []byte{0, 255}, "when": time.Unix(1_700_000_000, 0).UTC(), "nothing": nil, "x-acemq-id": "A-1",
-		},
-		ContentType: "application/x-order", ContentEncoding: "gzip", Priority: 3, CorrelationId: "c", ReplyTo: "r",
-		Expiration: "600000", MessageId: "A-1", Timestamp: time.Unix(1_700_000_001, 0).UTC(), Type: "order",
-		UserId: "guest", AppId: "shop", Body: []byte{0, 1, 254, 255},
-	}
-}
-
-// wantSame compares what must go round unchanged.
-func wantSame(t *testing.T, got amqp.Delivery, want amqp.Publishing, exchange, key string) {
-	t.Helper()
-	if when, ok := got.Headers["when"].(time.Time); ok {
-		got.Headers["when"] = when.UTC() // the client makes it local time
-	}
-	for header := range got.Headers {
-		if strings.HasPrefix(header, "x-death") || strings.HasPrefix(header, "x-first-death") ||
-			strings.HasPrefix(header, "x-last-death") || header == "x-delivery-count" {
-			delete(got.Headers, header) // the broker's own
-		}
-	}
-	have := amqp.Publishing{
-		Headers: got.Headers, ContentType: got.ContentType, ContentEncoding: got.ContentEncoding, Priority: got.Priority,
-		CorrelationId: got.CorrelationId, ReplyTo: got.ReplyTo, Expiration: got.Expiration, MessageId: got.MessageId,
-		Timestamp: got.Timestamp.UTC(), Type: got.Type, UserId: got.UserId, AppId: got.AppId, Body: got.Body,
-	}
-	if !reflect.DeepEqual(have, want) {
-		t.Errorf("message changed on its way:\n%+v\nwant\n%+v", have, want)
-	}
-	if got.Exchange != exchange || got.RoutingKey != key {
-		t.Errorf("published to %q with %q, want %q with %q", got.Exchange, got.RoutingKey, exchange, key)
-	}
-	if got.DeliveryMode != amqp.Persistent {
-		t.Error("the message is not persistent any more")
-	}
-}
-
-func TestAMessageGoesRoundUnchanged(t *testing.T) {
-	t.Parallel()
-	b := shared(t)
-	for _, kind := range []rabbitmq.QueueType{rabbitmq.Quorum, rabbitmq.Classic} {
-		t.Run(string(kind), func(t *testing.T) {
-			queue, copies, exchange := b.queue(), b.queue(), "firsttime-test-"+b.queue()
-			b.declare(copies, nil)
-			if err := b.ch.ExchangeDeclare(exchange, "direct", false, true, false, false, nil); err != nil {
-				t.Fatal(err)
-			}
-			s := newSeen()
-			stop := b.consume(queue, func(_ context.Context, d amqp.Delivery) consumer.Ack {
-				if d.Ack(false) == nil || d.Nack(false, true) == nil || d.Reject(true) == nil {
-					t.Error("a handler could settle its delivery")
-				}
-				switch s.add(d) {
-				case 1:
-					return consumer.Retry(errHandler)
-				case 2:
-					return consumer.RetryAfter(errHandler, 10*time.Millisecond)
-				case 3:
-					return consumer.Retry(errHandler)
-				}
-				return consumer.Reject(errHandler)
-			}, fast(5), rabbitmq.WithQueueType(kind))
-			for _, bound := range []string{queue, copies} {
-				if err := b.ch.QueueBind(bound, "order."+bound, exchange, false, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-			m := strange()
-			m.Headers["CC"] = []any{"order." + copies}
-			b.publish(exchange, "order."+queue, m)
-			for _, d := range s.wait(t, 4) {
-				wantSame(t, d, m, exchange, "order."+queue)
-			}
-			dead := b.take(queue + ".dlq")
-			if err := stop(); err != nil {
-				t.Error(err)
-			}
-			if dead.MessageId != "A-1" || string(dead.Body) != string(m.Body) || dead.UserId != "" || dead.Headers["CC"] != nil {
-				t.Errorf("dead letter %+v", dead)
-			}
-			for header, want := range map[string]any{
-				rabbitmq.HeaderReason: "rejected", rabbitmq.HeaderError: errHandler.Error(), rabbitmq.HeaderQueue: queue,
-				rabbitmq.HeaderAttempts: int64(4), "x-firsttime-exchange": exchange, "x-firsttime-routing-key": "order." + queue,
-				"x-firsttime-user-id": "guest", "text": "x",
-			} {
-				if dead.Headers[header] != want {
-					t.Errorf("dead letter's header %s = %v, want %v", header, dead.Headers[header], want)
-				}
-			}
-			if n := b.ready(copies); n != 1 {
-				t.Errorf("the queue that CC names has %d messages, want 1", n)
-			}
-
-			// An operator moves it back: it has all its attempts again, and is what it was.
-			s = newSeen()
-			stop = b.consume(queue, s.accept, fast(5), rabbitmq.WithQueueType(kind))
-			b.publish("", queue, again(dead))
-			wantSame(t, s.wait(t, 1)[0], m, exchange, "order."+queue)
-			if err := stop(); err != nil {
-				t.Error(err)
-			}
-		})
 	}
 }
 
