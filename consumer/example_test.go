@@ -30,11 +30,11 @@ func ExampleIdempotent() {
 	})
 
 	ctx := context.Background()
-	fmt.Println(send(ctx, Mail{"m-1", "ada@example.org"}))
-	fmt.Println(send(ctx, Mail{"m-1", "ada@example.org"})) // delivered again
+	fmt.Println(send(ctx, Mail{"m-1", "customer@example.org"}))
+	fmt.Println(send(ctx, Mail{"m-1", "customer@example.org"})) // delivered again
 	fmt.Println(send(ctx, Mail{"", "nobody"}))
 	// Output:
-	// sending to ada@example.org
+	// sending to customer@example.org
 	// accept
 	// accept
 	// reject: the message has no key
@@ -65,7 +65,7 @@ func ExampleInTx() {
 			return err
 		}))
 
-	for _, m := range []Mail{{"m-1", "ada"}, {"m-1", "ada"}, {"m-2", ""}} {
+	for _, m := range []Mail{{"m-1", "customer"}, {"m-1", "customer"}, {"m-2", ""}} {
 		fmt.Println(handle(ctx, m))
 	}
 	var sent int
