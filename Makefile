@@ -40,7 +40,7 @@ test: ## run all tests, on real databases, with the race detector
 
 # What `make test` does in short, at length. The tests with the tag need clusters, and root for them.
 .PHONY: proof
-proof: ## kill, cut off and fill up what there is under load, explore schedules at length, and print one table
+proof: ## kill, cut off and fill up servers under load, explore schedules at length, and print one table
 	@rm -f $(REPORT); failed=0; \
 	prove() { FIRSTTIME_TEST_TABLE=$(REPORT) $(GO) test -count=1 -timeout=60m "$$@" || failed=1; }; \
 	prove ./tests/explore; \

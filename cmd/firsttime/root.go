@@ -169,7 +169,8 @@ func (c *cli) withStore(ctx context.Context, do func(s *store.SQL) error, option
 	return errors.Join(do(s), s.Close())
 }
 
-// store opens a store in the database. It prepares nothing on the server: a command runs few statements.
+// store opens a store in the database. It prepares nothing on the server: a command runs few statements. Its errors
+// name the database instead of an operation of the library.
 func (d database) store(ctx context.Context, options ...store.Option) (*store.SQL, error) {
 	s, err := store.NewContext(ctx, d.DB, d.dialect, append([]store.Option{store.WithoutPreparedStatements()}, options...)...)
 	var refused *store.Error

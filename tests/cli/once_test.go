@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,24 +64,20 @@ func TestOfTwoExecsAtOnceOneRuns(t *testing.T) {
 
 // running is a running command and what it says.
 type running struct {
+	cmd            *exec.Cmd
 	stdout, stderr bytes.Buffer
-	ended          func() int
 }
 
 func (r *running) start(t *testing.T, dsn string, args ...string) {
 	t.Helper()
-	cmd := command(t, dsn, args...)
-	cmd.Stdout, cmd.Stderr = &r.stdout, &r.stderr
-	if err := cmd.Start(); err != nil {
+	r.cmd = command(t, dsn, args...)
+	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
+	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
-	}
-	r.ended = func() int {
-		_ = cmd.Wait() // its code says how it ended
-		return cmd.ProcessState.ExitCode()
 	}
 }
 
 func (r *running) wait() (code int, stdout, stderr string) {
-	code = r.ended()
-	return code, r.stdout.String(), r.stderr.String()
+	_ = r.cmd.Wait() // its code says how it ended
+	return r.cmd.ProcessState.ExitCode(), r.stdout.String(), r.stderr.String()
 }

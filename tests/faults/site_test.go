@@ -70,7 +70,7 @@ func fileSite(t *testing.T, dir string) *site {
 	return (&site{database: sqliteDB, dsn: dsn}).prepared(t)
 }
 
-// prepared has the tables of a load.
+// prepared makes the tables of a load, and returns s.
 func (s *site) prepared(t *testing.T) *site {
 	t.Helper()
 	s.charge = charging(500, 2*time.Millisecond)
