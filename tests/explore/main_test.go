@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 // key.
 func record(e *explorer, found *counterexample) {
 	row := proof.Row{
-		Fault: fmt.Sprintf("every schedule of %s, with %d faults", e.scenario.name, e.faults), Database: "in memory",
+		Fault: fmt.Sprintf("every schedule of %s; faults in each, at most: %d", e.scenario.name, e.faults), Database: "in memory",
 		Runs: e.schedules, Effects: e.ends * distinctKeys(e.scenario), Figures: map[string]int{"states": len(e.visited)},
 		Command: fmt.Sprintf("go test ./tests/explore -explore.faults=%d", e.faults),
 	}
