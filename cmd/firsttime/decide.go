@@ -94,7 +94,7 @@ It is recorded with your name, as operator:NAME.`,
 	return cmd
 }
 
-// longestName is how much of the table's column operator:NAME may take.
+// longestName is how many bytes of the table's column the name may take.
 const longestName = 80
 
 // userName is the name of the person at the terminal, "" if the system does not say.
