@@ -21,7 +21,7 @@ import (
 
 var (
 	purgeRows  = flag.Int("purge.rows", 5_000_000, "rows in the table of BenchmarkPurge, four fifths of them expired")
-	purgeTime  = flag.Duration("purge.time", 30*time.Second, "how long each phase of BenchmarkPurge may take")
+	purgeTime  = flag.Duration("purge.time", 15*time.Second, "how long each phase of BenchmarkPurge may take")
 	purgeShare = flag.Float64("purge.share", store.DefaultPurgeShare, "share of the purges of BenchmarkPurge")
 )
 
