@@ -14,7 +14,7 @@ import (
 // Parts of the time in which a purge's statements run: the one that is taken unless another is given, and the least.
 const (
 	DefaultPurgeShare = 0.5
-	MinPurgeShare     = 0.001
+	MinPurgeShare     = 0.0001
 )
 
 // PurgeOptions say how a purge is to run. The zero value is what PurgeExpired does.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -24,9 +25,13 @@ const (
 // single statements that may be repeated, never for what runs in a caller's transaction.
 func retry(ctx context.Context, maxTries int, op func(ctx context.Context) error) error {
 	backoff := firstBackoff
+	var before error // why it was tried again
 	for try := 1; ; try++ {
 		err := op(ctx)
 		if err == nil || try >= maxTries || !healsWithTime(err) {
+			if before != nil && errors.Is(err, context.DeadlineExceeded) { // which does not say what is wrong
+				err = fmt.Errorf("%w, after: %w", err, before)
+			}
 			return err
 		}
 		// Half of it is random, so that those who collided do not collide again.
@@ -38,6 +43,7 @@ func retry(ctx context.Context, maxTries int, op func(ctx context.Context) error
 		case <-wait.C:
 		}
 		backoff = min(2*backoff, maxBackoff)
+		before = err
 	}
 }
 

@@ -39,8 +39,6 @@ func remedy(err error) string {
 		lite *sqlite.Error
 	)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return "raise --timeout if it only needs longer"
 	case errors.Is(err, store.ErrNotMigrated):
 		return "run \"firsttime migrate up\""
 	case errors.As(err, &pg):
@@ -62,6 +60,9 @@ func remedy(err error) string {
 		case 8, 14: // read-only, cannot open
 			return cannotWrite
 		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "raise --timeout if it only needs longer"
 	}
 	return ""
 }

@@ -43,7 +43,7 @@ may run at once. Interrupted, it says what it has deleted, which stays deleted, 
 		},
 	}
 	f := cmd.Flags()
-	f.Float64Var(&o.share, "share", store.DefaultPurgeShare, "part of the time in which statements may run, 0.001 to 1")
+	f.Float64Var(&o.share, "share", store.DefaultPurgeShare, "part of the time in which statements may run, 0.0001 to 1")
 	f.DurationVar(&o.maxDuration, "max-duration", 0, "end after this time, done or not")
 	f.DurationVar(&o.every, "every", 0, "stay, and purge about this often")
 	return cmd

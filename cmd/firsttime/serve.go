@@ -51,7 +51,7 @@ There is no password on what it serves: listen on localhost, or where only your 
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:9464", "address to serve on; port 0 takes a free one")
 	f.DurationVar(&o.every, "every", time.Hour, "purge about this often")
-	f.Float64Var(&o.share, "share", store.DefaultPurgeShare, "part of the time in which statements of a purge may run, 0.001 to 1")
+	f.Float64Var(&o.share, "share", store.DefaultPurgeShare, "part of the time in which statements of a purge may run, 0.0001 to 1")
 	f.DurationVar(&o.countEvery, "count-every", time.Minute, "read the table at most this often for /metrics")
 	return cmd
 }

@@ -208,7 +208,7 @@ func TestServeStopsAPurgeUnderWay(t *testing.T) {
 			dsn := d.dsn(t)
 			firsttime(t, dsn, "migrate", "up")
 			fillExpired(t, dsn, keys)
-			s := serve(t, dsn, "--share", "0.00001")
+			s := serve(t, dsn, "--share", "0.0001")
 			s.until(t, "firsttime_purged_keys_total", atLeast(1))
 			s.end(t, syscall.SIGTERM)
 			var stopped struct{ Deleted int }
