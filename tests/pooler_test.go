@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"net/url"
 	"testing"
 	"time"
 
@@ -26,16 +25,7 @@ func throughPgbouncer(t *testing.T, mode string) (database, string) {
 	if err := migrations.Up(t.Context(), postgresDB.open(t, direct), postgresDB.dialect); err != nil {
 		t.Fatal(err)
 	}
-	through, err := url.Parse(direct)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, err := url.Parse(pooler.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	through.Host = address.Host
-	return postgresDB, withQuery(t, through.String(), "default_query_exec_mode", mode)
+	return postgresDB, withQuery(t, pooler.At(t, direct), "default_query_exec_mode", mode)
 }
 
 func TestConformanceThroughPgbouncer(t *testing.T) {

@@ -65,7 +65,7 @@ func TestDoctorKnowsWhetherConsumersPrepareStatements(t *testing.T) {
 	t.Cleanup(func() { _ = pooler.Stop() })
 	direct := server.Database(t)
 	mustRun(t, direct, "migrate", "up")
-	through := at(t, direct, pooler)
+	through := pooler.At(t, direct)
 	for _, test := range []struct {
 		args []string
 		want string

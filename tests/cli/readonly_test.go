@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -69,22 +68,7 @@ func standby(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Kill() })
-	return at(t, dsn, server)
-}
-
-// at is the DSN of the same database at another server.
-func at(t *testing.T, dsn string, server *servers.Server) string {
-	t.Helper()
-	there, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, err := url.Parse(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	there.Host = address.Host
-	return there.String()
+	return server.At(t, dsn)
 }
 
 func readOnlyByDefault(t *testing.T) string {

@@ -49,7 +49,7 @@ func newPair(t *testing.T, name string) *pair {
 			nodes: []*node{newNode(t, "that can be written to", db, postgres.Dialect)},
 		},
 		primary: primary, standby: standby,
-		replica: open(t, "pgx", strings.Replace(dsn, host(t, dsn), host(t, standby.URL()), 1)),
+		replica: open(t, "pgx", standby.At(t, dsn)),
 	}
 }
 

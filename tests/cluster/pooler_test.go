@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +37,7 @@ func TestPgbouncer(t *testing.T) {
 			}
 			direct := server.Database(t)
 			migrate(t, open(t, "pgx", direct), postgres.Dialect, postgresCharges)
-			db := open(t, "pgx", strings.Replace(direct, host(t, direct), host(t, pooler.URL()), 1)+way.dsn)
+			db := open(t, "pgx", pooler.At(t, direct)+way.dsn)
 			s := &site{
 				database: "PostgreSQL through pgbouncer, " + way.name, pace: 10 * time.Millisecond,
 				insert: "INSERT INTO charges (order_id) VALUES ($1)",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,21 @@ func (s *Server) Database(tb testing.TB) string {
 		}
 	})
 	return dsn
+}
+
+// At is the DSN of a PostgreSQL database at this server instead: its standby, or the pooler before it.
+func (s *Server) At(tb testing.TB, dsn string) string {
+	tb.Helper()
+	there, err := url.Parse(dsn)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	here, err := url.Parse(s.URL())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	there.Host = here.Host
+	return there.String()
 }
 
 func (s *Server) exec(statement string) error {
